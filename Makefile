@@ -1,0 +1,35 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-all lint types clean
+
+demo: $(READY)
+	$(BIN)/dims demo
+
+test: lint types
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-all: lint types
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+# Everything is pinned in constraints.txt, dependencies of dependencies included: hence --no-deps.
+# torch comes first and alone, so that nothing can ask for another build of it.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --no-deps -r constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist site
