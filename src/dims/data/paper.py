@@ -1,0 +1,120 @@
+"""The 872 numbers of the paper's tables, to put beside our own.
+
+They are facts, carried in `paper_tables.csv`. The t1 and η0 of the main tables are filled in
+from the appendix. `error_kind` says what an error is: over seeds, over samples or batches, or
+(banana) a standard deviation that the paper calls a standard error.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+__all__ = ["PaperNumber", "lookup", "paper_numbers", "select"]
+
+
+@dataclass(frozen=True)
+class PaperNumber:
+    """One cell of a table; what the paper does not give is None."""
+
+    table: str
+    dataset: str
+    split: str
+    evaluated_on: str | None
+    method: str
+    t1: float | None
+    eta0: float | None
+    metric: str
+    mean: float
+    error: float | None
+    error_kind: str | None
+
+
+@cache
+def paper_numbers() -> tuple[PaperNumber, ...]:
+    """All cells, in the order of the paper."""
+    text = resources.files(__package__).joinpath("paper_tables.csv").read_text(encoding="utf-8")
+    return tuple(
+        PaperNumber(
+            table=row["table"],
+            dataset=row["dataset"],
+            split=row["split"],
+            evaluated_on=row["evaluated_on"] or None,
+            method=row["method"],
+            t1=_number(row["t1"]),
+            eta0=_number(row["eta0"]),
+            metric=row["metric"],
+            mean=float(row["mean"]),
+            error=_number(row["standard_error"]),
+            error_kind=row["error_kind"] or None,
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def select(
+    *,
+    table: str | None = None,
+    dataset: str | None = None,
+    split: str | None = None,
+    evaluated_on: str | None = None,
+    method: str | None = None,
+    t1: float | None = None,
+    eta0: float | None = None,
+    metric: str | None = None,
+) -> tuple[PaperNumber, ...]:
+    """All cells that agree with every argument given."""
+    wanted = {
+        "table": table,
+        "dataset": dataset,
+        "split": split,
+        "evaluated_on": evaluated_on,
+        "method": method,
+        "t1": t1,
+        "eta0": eta0,
+        "metric": metric,
+    }
+    given = {field: value for field, value in wanted.items() if value is not None}
+    return tuple(
+        cell
+        for cell in paper_numbers()
+        if all(getattr(cell, field) == value for field, value in given.items())
+    )
+
+
+def lookup(
+    *,
+    table: str | None = None,
+    dataset: str | None = None,
+    split: str | None = None,
+    evaluated_on: str | None = None,
+    method: str | None = None,
+    t1: float | None = None,
+    eta0: float | None = None,
+    metric: str | None = None,
+) -> PaperNumber:
+    """The one cell that agrees with every argument given; LookupError if none or several do."""
+    cells = select(
+        table=table,
+        dataset=dataset,
+        split=split,
+        evaluated_on=evaluated_on,
+        method=method,
+        t1=t1,
+        eta0=eta0,
+        metric=metric,
+    )
+    if not cells:
+        raise LookupError("no number of the paper agrees with all of the arguments")
+    if len(cells) > 1:
+        raise LookupError(
+            f"{len(cells)} numbers of the paper agree with the arguments; the first two are "
+            f"{cells[0]} and {cells[1]}: give more arguments"
+        )
+    return cells[0]
+
+
+def _number(field: str) -> float | None:
+    return float(field) if field else None
