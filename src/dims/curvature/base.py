@@ -1,0 +1,200 @@
+"""What every curvature gives: a precision P = s·H + c·δ that can sample, solve and tell log det P.
+
+H is the curvature of the LIKELIHOOD part of a loss surface at θ*, with its `likelihood_scale`
+inside; the prior δ is added afterwards, so that tuning it does not refit anything. c is the
+surface's `loss_scale`, which multiplies likelihood and prior alike, and s rescales H when the
+Gaussian noise changes: s = (σ_fitted/σ)².
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from dims.likelihoods import Gaussian
+from dims.loss_surface import LossSurface
+from dims.shapes import RowVectors
+
+__all__ = [
+    "Curvature",
+    "IndefiniteHessianWarning",
+    "Kind",
+    "NotPositiveDefiniteError",
+    "Precision",
+    "no_prior_error",
+    "repaired_ratios",
+    "wide_dtype",
+    "working_dtype",
+]
+
+DENSE_FLOAT64_LIMIT = 5_000  # below this size dense algebra in float64 costs next to nothing
+REPAIR_FLOOR = 0.1
+
+
+class Kind(Enum):
+    """Which second derivative: the generalised Gauss–Newton matrix, or the exact Hessian."""
+
+    GGN = "ggn"
+    HESSIAN = "hessian"
+
+
+class IndefiniteHessianWarning(UserWarning):
+    """The Hessian plus prior has directions of negative curvature, which were repaired."""
+
+
+class NotPositiveDefiniteError(ValueError):
+    """Curvature plus prior is no precision and cannot be repaired."""
+
+
+class Precision(ABC):
+    """P = Σ⁻¹ of a centred Gaussian N(0, Σ) over K parameters."""
+
+    def __init__(self, size: int, dtype: torch.dtype, working: torch.dtype) -> None:
+        self.size = size
+        self.dtype = dtype
+        self._working = working
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> RowVectors:
+        """ε ~ N(0, Σ), (count, K), on the generator's device (that of P without one)."""
+        device = self.device if generator is None else generator.device
+        noise = torch.randn(
+            count, self.size, generator=generator, dtype=self._working, device=device
+        )
+        return self.color(noise.to(self.device))
+
+    def color(self, noise: Tensor) -> Tensor:
+        """A·z with A·Aᵀ = Σ: standard normal rows z (S, K) become draws of N(0, Σ)."""
+        return self._rows("noise", noise, self._color)
+
+    def solve(self, vectors: Tensor) -> Tensor:
+        """Σ·u of each row u (S, K), or of one vector (K,)."""
+        return self._rows("vectors", vectors, self._solve)
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device: ...
+
+    @abstractmethod
+    def log_determinant(self) -> float:
+        """log det P."""
+
+    @abstractmethod
+    def _color(self, noise: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _solve(self, vectors: Tensor) -> Tensor: ...
+
+    def _rows(self, name: str, rows: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        if rows.ndim not in (1, 2) or rows.shape[-1] != self.size:
+            raise ValueError(
+                f"{name}: expected shape (rows, {self.size}) or ({self.size},), got "
+                f"{tuple(rows.shape)}"
+            )
+        matrix = rows.to(device=self.device, dtype=self._working).reshape(-1, self.size)
+        return function(matrix).to(self.dtype).reshape(rows.shape)
+
+
+class Curvature(ABC):
+    """H, the curvature of the likelihood part of a surface at one θ.
+
+    `semidefinite` says that H ⪰ 0 by construction (a GGN), so that a negative eigenvalue can only
+    be rounding. Without it, P that is not positive definite is repaired as `repaired_ratios` says.
+    """
+
+    def __init__(self, surface: LossSurface, semidefinite: bool) -> None:
+        self.size = surface.size
+        self.dtype = surface.vector.dtype
+        self.device = surface.vector.device
+        self.loss_scale = surface.loss_scale
+        likelihood = surface.likelihood
+        self.noise_std = likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+        self.semidefinite = semidefinite
+
+    @abstractmethod
+    def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:
+        """P = s·H + c·diag(δ), δ a number or a vector (K,)."""
+
+    @abstractmethod
+    def log_determinant(self, prior_precision: Tensor, scale: Tensor) -> Tensor:
+        """log det(s·H + c·diag(δ)) of H ⪰ 0, differentiable in δ (a number or (K,)) and s."""
+
+    @abstractmethod
+    def absolute(self) -> Curvature:
+        """|H|: every eigenvalue of H (or its low-rank part, or diagonal) by its size."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """H as a matrix (K, K); for small K."""
+
+    def precision_for(self, surface: LossSurface) -> Precision:
+        """P under the surface's present prior and noise, whatever noise H was fitted with."""
+        scale = 1.0
+        if self.noise_std is not None and isinstance(surface.likelihood, Gaussian):
+            scale = (self.noise_std / surface.likelihood.noise_std) ** 2
+        return self.precision(surface.prior_precision, scale)
+
+    def _scaled_prior(self, prior_precision: float | Tensor, dtype: torch.dtype) -> Tensor:
+        """c·δ, checked: a 0-d tensor or a vector (K,)."""
+        prior = torch.as_tensor(prior_precision, dtype=dtype, device=self.device).detach()
+        if prior.ndim > 1 or (prior.ndim == 1 and len(prior) != self.size):
+            raise ValueError(
+                f"prior_precision: expected a number or a vector of length {self.size}, got shape "
+                f"{tuple(prior.shape)}"
+            )
+        if not torch.isfinite(prior).all() or (prior < 0).any():
+            raise ValueError("prior_precision: must be finite and not negative")
+        return self.loss_scale * prior
+
+    def _checked_scale(self, scale: float) -> float:
+        if not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"scale: must be positive and finite, got {scale}")
+        return float(scale)
+
+
+def wide_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """float64 where the device has it."""
+    return dtype if device.type == "mps" else torch.float64
+
+
+def working_dtype(size: int, dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """float64 for dense matrices where it is cheap, else the surface's precision."""
+    return wide_dtype(dtype, device) if size <= DENSE_FLOAT64_LIMIT else dtype
+
+
+def repaired_ratios(ratios: Tensor, semidefinite: bool) -> Tensor:
+    """The eigenvalues 1 + m of D^(−½)·P·D^(−½), D = c·diag(δ), made positive.
+
+    H ⪰ 0: rounding alone made m negative, and 1 + max(m, 0) takes it back. Otherwise
+    max(|1 + m|, 0.1): the size of a negative curvature is the scale on which the loss bends, so a
+    velocity along it should be as short as along a positive curvature of that size. Clamping it
+    at the prior instead would call a direction of curvature −2758 flat and send draws along it
+    with the prior's standard deviation, far outside any quadratic model. The floor keeps
+    directions where likelihood and prior cancel from velocities far beyond the prior's.
+    """
+    if semidefinite or len(ratios) == 0:
+        return ratios.clamp(min=1.0)
+    lowest, count = ratios.min().item(), int((ratios <= 0).sum())
+    if count:
+        warnings.warn(
+            f"Hessian plus prior has {count} of {len(ratios)} eigenvalues that are not positive "
+            f"(lowest {lowest:.3g} prior precisions); they are replaced by their absolute values, "
+            f"at least {REPAIR_FLOOR} prior precisions. θ is no minimum of this surface: refine it "
+            "first, or use kind='ggn', which is never indefinite",
+            IndefiniteHessianWarning,
+            stacklevel=4,
+        )
+        return ratios.abs().clamp(min=REPAIR_FLOOR)
+    return ratios
+
+
+def no_prior_error(structure: str) -> NotPositiveDefiniteError:
+    return NotPositiveDefiniteError(
+        f"{structure} curvature: without a prior it has directions of zero or negative curvature, "
+        "so no Gaussian belongs to it; give a positive prior_precision"
+    )

@@ -1,0 +1,60 @@
+"""Names of structures and kinds, turned into curvatures once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from dims.curvature.base import Curvature, Kind
+from dims.curvature.diagonal import fit_diagonal
+from dims.curvature.full import fit_full
+from dims.curvature.kfac import fit_kronecker
+from dims.curvature.low_rank import fit_low_rank
+from dims.loss_surface import LossSurface
+from dims.shapes import Vector
+
+__all__ = ["STRUCTURES", "fit_curvature"]
+
+Fit = Callable[[LossSurface, Tensor, Kind, int, int], Curvature]
+
+STRUCTURES: dict[str, Fit] = {
+    "full": lambda surface, theta, kind, rank, seed: fit_full(surface, theta, kind),
+    "diagonal": lambda surface, theta, kind, rank, seed: fit_diagonal(surface, theta, kind),
+    "kronecker": lambda surface, theta, kind, rank, seed: fit_kronecker(surface, theta, kind),
+    "low_rank": fit_low_rank,
+}
+
+
+def fit_curvature(
+    surface: LossSurface,
+    theta: Vector,
+    structure: str = "full",
+    kind: str = "ggn",
+    rank: int = 100,
+    seed: int = 0,
+) -> Curvature:
+    """The curvature H of the likelihood part of the surface at θ.
+
+    `structure` is one of "full", "diagonal", "kronecker", "low_rank" (its `rank` leading
+    eigenpairs, from a start vector by `seed`), `kind` "ggn" or "hessian".
+    """
+    if structure not in STRUCTURES:
+        raise ValueError(
+            f"structure: {structure!r} is unknown; give one of {', '.join(STRUCTURES)}"
+        )
+    kinds = [member.value for member in Kind]
+    if kind not in kinds:
+        raise ValueError(f"kind: {kind!r} is unknown; give one of {', '.join(kinds)}")
+    return STRUCTURES[structure](surface, _check_theta(theta, surface), Kind(kind), rank, seed)
+
+
+def _check_theta(theta: Vector, surface: LossSurface) -> Vector:
+    if not isinstance(theta, Tensor):
+        raise TypeError(f"theta: expected a tensor, got {type(theta).__name__}")
+    if theta.shape != (surface.size,):
+        raise ValueError(f"theta: expected shape ({surface.size},), got {tuple(theta.shape)}")
+    if not torch.isfinite(theta).all():
+        raise ValueError("theta: contains NaN or infinite values")
+    return theta.detach().to(dtype=surface.vector.dtype, device=surface.vector.device)

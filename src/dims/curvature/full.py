@@ -1,0 +1,149 @@
+"""Full curvature: H as one dense matrix.
+
+GGN: H = s·Σᵢ Jᵢᵀ Λᵢ Jᵢ          Hessian: H = ∇²(s·Σᵢ −log p(yᵢ|f_θ(xᵢ)))
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from dims.curvature.base import (
+    Curvature,
+    Kind,
+    Precision,
+    no_prior_error,
+    repaired_ratios,
+    working_dtype,
+)
+from dims.curvature.products import LikelihoodProducts, jacobian_chunks
+from dims.curvature.spectral import SpectralPrecision
+from dims.loss_surface import LossSurface
+from dims.shapes import Vector
+
+__all__ = ["FullCurvature", "fit_full"]
+
+FULL_LIMIT = 20_000  # parameters; the matrix alone has 1.6 GB in float32 there
+HESSIAN_ROWS = 64  # Hessian-vector products that share one pass through the network's graph
+BLOCK = 256  # below blocks of this many columns JᵀΛJ is copied from above the diagonal
+
+
+def fit_full(surface: LossSurface, theta: Vector, kind: Kind) -> FullCurvature:
+    """The dense GGN or Hessian of the likelihood part at θ."""
+    if surface.size > FULL_LIMIT:
+        raise ValueError(
+            f"structure: 'full' would need a {surface.size} × {surface.size} matrix; use "
+            "'low_rank', 'kronecker' or 'diagonal'"
+        )
+    matrix = _ggn(surface, theta) if kind is Kind.GGN else _hessian(surface, theta)
+    return FullCurvature(surface, matrix, semidefinite=kind is Kind.GGN)
+
+
+class FullCurvature(Curvature):
+    """P = s·H + c·diag(δ) through a Cholesky factor."""
+
+    def __init__(self, surface: LossSurface, matrix: Tensor, semidefinite: bool) -> None:
+        super().__init__(surface, semidefinite)
+        self._matrix = matrix
+
+    def dense(self) -> Tensor:
+        return self._matrix.to(self.dtype)
+
+    def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:
+        prior = self._scaled_prior(prior_precision, self._matrix.dtype)
+        scale = self._checked_scale(scale)
+        matrix = scale * self._matrix
+        matrix.diagonal().add_(prior)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        if not failed and _well_conditioned(factor, matrix):
+            return CholeskyPrecision(factor, self.dtype)
+        if (prior <= 0).any():
+            raise no_prior_error("full")
+        root = prior.rsqrt().expand(self.size)
+        values, vectors = torch.linalg.eigh(scale * root[:, None] * self._matrix * root)
+        ratios = repaired_ratios(1 + values, self.semidefinite)
+        return SpectralPrecision(prior, vectors, ratios, self.size, self.dtype)
+
+    def log_determinant(self, prior_precision: Tensor, scale: Tensor) -> Tensor:
+        prior = self.loss_scale * prior_precision
+        if prior.ndim == 0:
+            return (scale * self._eigenvalues.clamp(min=0) + prior).log().sum()
+        root = prior.rsqrt()
+        scaled = scale * root[:, None] * self._matrix * root
+        identity = torch.eye(self.size, dtype=scaled.dtype, device=scaled.device)
+        factor, failed = torch.linalg.cholesky_ex(identity + scaled)
+        if failed:
+            return scaled.new_full((), torch.nan)
+        return prior.log().sum() + 2 * factor.diagonal().log().sum()
+
+    def absolute(self) -> FullCurvature:
+        if self.semidefinite:
+            return self
+        values, vectors = torch.linalg.eigh(self._matrix)
+        other = copy.copy(self)
+        other.__dict__.pop("_eigenvalues", None)
+        other._matrix = (vectors * values.abs()) @ vectors.T
+        other.semidefinite = True
+        return other
+
+    @cached_property
+    def _eigenvalues(self) -> Tensor:
+        return torch.linalg.eigvalsh(self._matrix)
+
+
+class CholeskyPrecision(Precision):
+    """P = L·Lᵀ, draws L⁻ᵀ·z."""
+
+    def __init__(self, factor: Tensor, dtype: torch.dtype) -> None:
+        super().__init__(len(factor), dtype, factor.dtype)
+        self._factor = factor
+
+    @property
+    def device(self) -> torch.device:
+        return self._factor.device
+
+    def log_determinant(self) -> float:
+        return float(2 * self._factor.diagonal().log().sum())
+
+    def _color(self, noise: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self._factor.T, noise.T, upper=True).T
+
+    def _solve(self, vectors: Tensor) -> Tensor:
+        return torch.cholesky_solve(vectors.T, self._factor).T
+
+
+def _well_conditioned(factor: Tensor, matrix: Tensor) -> bool:
+    """Are all pivots above the rounding of the matrix, so that they mean something?"""
+    rounding = torch.finfo(matrix.dtype).eps * len(matrix) * matrix.diagonal().max()
+    return bool((factor.diagonal().square() > rounding).all())
+
+
+def _ggn(surface: LossSurface, theta: Vector) -> Tensor:
+    size = surface.size
+    dtype = working_dtype(size, theta.dtype, theta.device)
+    matrix = torch.zeros(size, size, dtype=dtype, device=theta.device)
+    for jacobians, weights in jacobian_chunks(surface, theta):
+        # In float64 a sum of JᵀΛJ stays semidefinite down to the small curvatures that the prior
+        # competes with; in float32 it would be lost beside the large ones.
+        jacobians = jacobians.to(dtype)
+        weighted = (weights.to(dtype) @ jacobians).flatten(0, 1)
+        jacobians = jacobians.flatten(0, 1)
+        for start in range(0, size, BLOCK):
+            rows, columns = slice(start, start + BLOCK), slice(start, size)
+            matrix[rows, columns].addmm_(jacobians[:, rows].T, weighted[:, columns])
+    for start in range(0, size, BLOCK):
+        rows, beyond = slice(start, start + BLOCK), slice(start + BLOCK, size)
+        matrix[beyond, rows] = matrix[rows, beyond].T
+        matrix[rows, rows] = 0.5 * (matrix[rows, rows] + matrix[rows, rows].T)
+    return matrix
+
+
+def _hessian(surface: LossSurface, theta: Vector) -> Tensor:
+    size = surface.size
+    dtype = working_dtype(size, theta.dtype, theta.device)
+    products = LikelihoodProducts(surface, theta, Kind.HESSIAN, rows=min(size, HESSIAN_ROWS))
+    columns = products(torch.eye(size, dtype=theta.dtype, device=theta.device)).to(dtype)
+    return 0.5 * (columns + columns.T)

@@ -1,0 +1,140 @@
+"""Products of the likelihood's Hessian or GGN with vectors, and Jacobians, in chunks of data.
+
+    Hessian: ∇²(s·Σᵢ −log p(yᵢ|fᵢ))·u         GGN: s·Σᵢ Jᵢᵀ Λᵢ Jᵢ·u
+
+with s = `likelihood_scale`, Jᵢ = ∂f(xᵢ)/∂θ and Λᵢ = ∂²(−log p)/∂f². Everything is reverse mode
+(J·u is the derivative of wᵀJ·u in w), which every layer supports that can be differentiated twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.func import jacrev, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from dims.curvature.base import Kind
+from dims.loss_surface import LossSurface
+from dims.shapes import RowVectors, Vector
+from dims.training_data import Inputs, map_inputs
+
+__all__ = ["LikelihoodProducts", "jacobian_chunks"]
+
+# A graph that can be differentiated again holds about this many times a gradient's activations.
+GRAPH_COPIES = 4
+
+Product = Callable[[Tensor], Tensor]
+
+
+class LikelihoodProducts:
+    """u ↦ H·u at one θ, for rows u (S, K).
+
+    At most `rows` vectors are multiplied at a time. If all points fit into the surface's memory
+    budget, the graph of the network is built once and serves every later product.
+    """
+
+    def __init__(self, surface: LossSurface, theta: Vector, kind: Kind, rows: int = 1) -> None:
+        self._surface = surface
+        self._theta = theta
+        self._rows = rows
+        self._linearise = _linearised_gradient if kind is Kind.HESSIAN else _linearised_network
+        bytes_per_point = (GRAPH_COPIES + rows) * surface.bytes_per_point
+        self._points = max(1, int(surface.memory_budget // bytes_per_point))
+        self._kept: list[Product] | None = None
+        if self._points >= surface.points:
+            self._kept = list(self._products())
+
+    @property
+    def keeps_graph(self) -> bool:
+        """Does one graph serve all products, so that few vectors at a time cost no more?"""
+        return self._kept is not None
+
+    def __call__(self, vectors: RowVectors) -> RowVectors:
+        total = torch.zeros_like(vectors)
+        for product in self._products() if self._kept is None else self._kept:
+            for start in range(0, len(vectors), self._rows):
+                part = slice(start, start + self._rows)
+                total[part] += product(vectors[part])
+        return total
+
+    def _products(self) -> Iterator[Product]:
+        for inputs, targets in self._surface.data.chunks(self._points):
+            yield self._linearise(self._surface, self._theta, inputs, targets)
+
+
+def _linearised_gradient(
+    surface: LossSurface, theta: Vector, inputs: Inputs, targets: Tensor
+) -> Product:
+    leaf, outputs = _network_graph(surface, theta, inputs)
+    with torch.enable_grad():
+        loss = surface.likelihood_scale * surface.likelihood.negative_log(outputs, targets).sum()
+        (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
+    return lambda vectors: _pull_back(gradient, leaf, vectors)
+
+
+def _linearised_network(
+    surface: LossSurface, theta: Vector, inputs: Inputs, targets: Tensor
+) -> Product:
+    leaf, outputs = _network_graph(surface, theta, inputs)
+    weights = surface.likelihood_scale * surface.likelihood.output_hessian(outputs.detach())
+    with torch.enable_grad():
+        dual = torch.zeros_like(outputs, requires_grad=True)
+        (pulled,) = torch.autograd.grad(outputs, leaf, dual, create_graph=True)
+
+    def product(vectors: Tensor) -> Tensor:
+        pushed = _pull_back(pulled, dual, vectors)
+        weighted = (weights @ pushed.unsqueeze(-1)).squeeze(-1)
+        return _pull_back(outputs, leaf, weighted)
+
+    return product
+
+
+def _network_graph(surface: LossSurface, theta: Vector, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    # The fused attention kernels have no second derivative and no batches, hence the plain one.
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        leaf = theta.detach().clone().requires_grad_()
+        return leaf, surface.network(surface.vector.unflatten(leaf), inputs)
+
+
+def _pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
+    """(∂outputs/∂inputs)ᵀ·w for each row w."""
+
+    def pull(rows: Tensor, batched: bool) -> Tensor:
+        (result,) = torch.autograd.grad(
+            outputs,
+            inputs,
+            rows,
+            retain_graph=True,
+            is_grads_batched=batched,
+            allow_unused=True,
+        )
+        if result is None:  # constant: a loss that is linear in θ
+            return rows.new_zeros(*rows.shape[: int(batched)], *inputs.shape)
+        return result
+
+    if len(cotangents) > 1:
+        try:
+            return pull(cotangents, True)
+        except RuntimeError:  # some second derivatives (GroupNorm's) cannot be batched
+            pass
+    return torch.stack([pull(row, False) for row in cotangents])
+
+
+def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tensor, Tensor]]:
+    """Jᵢ = ∂f(xᵢ)/∂θ (n, C, K) and s·Λᵢ (n, C, C) of n points at a time."""
+
+    def output(theta: Tensor, point: Inputs) -> tuple[Tensor, Tensor]:
+        inputs = map_inputs(lambda x: x.unsqueeze(0), point)
+        outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
+        return outputs, outputs
+
+    jacobian = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+    # J, the pieces it is made of and Λ·J live side by side, in float64 at the end.
+    held = surface.outputs * (3 * 8 * surface.size + surface.bytes_per_point)
+    step = max(1, int(surface.memory_budget // held))
+    for inputs, _ in surface.data.chunks(step):
+        with sdpa_kernel(SDPBackend.MATH):
+            jacobians, outputs = jacobian(theta.detach(), inputs)
+        yield jacobians, surface.likelihood_scale * surface.likelihood.output_hessian(outputs)

@@ -1,0 +1,1 @@
+"""Solvers: one file each, and the batch driver they share."""

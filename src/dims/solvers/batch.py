@@ -1,0 +1,212 @@
+"""Runs many trajectories at once: each with its own time, step, status and statistics.
+
+Finished and failed rows leave the batch, so the slowest row does not pay for all; a row that cannot
+go on ends with a status and its last good state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from dims.dynamics import Dynamics
+from dims.shapes import RowIntegers, RowScalars, RowVectors
+from dims.solvers.events import StopCondition
+from dims.solvers.ledger import Ledger, energy_violation
+from dims.solvers.rows import Status, select_rows
+from dims.solvers.stepper import stepper
+from dims.surface import BaseSurface
+
+__all__ = ["Outcome", "Progress", "Solver", "run"]
+
+CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
+KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
+KEEP_FULL_COMPILED = 0.25  # each new size is compiled anew
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """One way to step rows through time; its state has the fields that `run` reads."""
+
+    def start(
+        self,
+        surface: BaseSurface,
+        dynamics: Dynamics,
+        position: RowVectors,
+        velocity: RowVectors,
+        max_time: float,
+    ) -> Any: ...
+
+    def advance(
+        self, state: Any, surface: BaseSurface, dynamics: Dynamics, times: RowScalars
+    ) -> Any: ...
+
+    def refresh(self, state: Any, surface: BaseSurface, dynamics: Dynamics) -> Any: ...
+
+
+class Progress(NamedTuple):
+    """What a progress bar wants to know."""
+
+    done: int
+    rows: int
+    end_time: float
+    mean_time: float  # of the rows still running
+    mean_kinetic_energy: float
+    mean_loss: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of every row, in the order given, and the states at the asked times."""
+
+    position: RowVectors
+    velocity: RowVectors
+    climb: RowScalars  # w, the velocity's component along the loss axis
+    time: RowScalars
+    status: RowIntegers
+    ledger: Ledger
+    energy_violation: RowScalars
+    saved_position: Tensor | None  # (times, rows, size)
+    saved_velocity: Tensor | None
+    saved_climb: Tensor | None  # (times, rows)
+    saved_dissipated: Tensor | None  # (times, rows)
+
+
+def run(
+    solver: Solver,
+    surface: BaseSurface,
+    dynamics: Dynamics,
+    position: RowVectors,
+    velocity: RowVectors,
+    times: RowScalars,
+    *,
+    save: bool = False,
+    max_evaluations: int | None = None,
+    stop: StopCondition | None = None,
+    compiled: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Integrate all rows until the last of `times`, landing on each of them."""
+    rows = torch.arange(len(position), device=position.device)
+    state = solver.start(surface, dynamics, position, velocity, float(times[-1]))
+    store = _Store(state, len(times) if save else 0, float(times[-1]))
+
+    def tick(state: Any) -> Any:
+        state = solver.advance(state, surface, dynamics, times)
+        return state if stop is None else _apply_stop(state, stop)
+
+    step_many = stepper(tick, CHECK_EVERY, compiled, position.device)
+    keep_full = KEEP_FULL_COMPILED if compiled else KEEP_FULL
+    while True:
+        if state.refreshing.any():
+            state = solver.refresh(state, surface, dynamics)
+        state = step_many(state)
+        if save:
+            store.save(rows, state, len(times))
+        state = replace(state, landed=torch.zeros_like(state.landed))
+        if max_evaluations is not None:
+            spent = state.running & (state.ledger.evaluations >= max_evaluations)
+            code = Status.BUDGET_SPENT.code
+            state = replace(state, status=torch.where(spent, code, state.status))
+        store.file_page(rows, state.ledger)
+        state = replace(state, ledger=state.ledger.turn_page())
+        running = state.running
+        alive = int(running.sum())
+        if progress is not None:
+            progress(store.progress(state, len(position) - alive))
+        if alive < keep_full * len(rows) or alive == 0:
+            store.put(rows, state)
+            if alive == 0:
+                return store.outcome(dynamics)
+            kept = running.nonzero().squeeze(-1)
+            rows, state = rows[kept], select_rows(state, kept)
+
+
+def _apply_stop(state: Any, stop: StopCondition) -> Any:
+    norm = torch.linalg.vector_norm(state.gradient, dim=-1).double()
+    over = stop(state.time, state.moment.loss, state.moment.kinetic, norm)
+    over = over & state.running & (state.ledger.steps > 0)
+    return replace(state, status=torch.where(over, Status.AT_REST.code, state.status))
+
+
+class _Store:
+    """Full-size results that the shrinking batch writes back into."""
+
+    def __init__(self, state: Any, saves: int, end_time: float) -> None:
+        self.state = state
+        self.end_time = end_time
+        self.pages: list[tuple[Tensor, Tensor, Tensor]] = []
+        shape = (saves, *state.position.shape)
+        self.positions = state.position.new_full(shape, torch.nan)
+        self.velocities = state.position.new_full(shape, torch.nan)
+        self.climbs = state.time.new_full(shape[:2], torch.nan)
+        self.dissipated = state.time.new_full(shape[:2], torch.nan)
+        self.saves = saves
+
+    def put(self, rows: Tensor, state: Any) -> None:
+        self.state = _scatter(self.state, rows, state)
+
+    def save(self, rows: Tensor, state: Any, goals: int) -> None:
+        """File the rows that wait on a goal; a finished row keeps the index of its last."""
+        landed = state.landed.nonzero().squeeze(-1)
+        finished = state.status[landed] == Status.FINISHED.code
+        at = torch.where(finished, goals - 1, state.goal[landed] - 1)
+        which = rows[landed]
+        self.positions[at, which] = state.position[landed]
+        self.velocities[at, which] = state.velocity[landed]
+        self.climbs[at, which] = state.moment.climb[landed]
+        self.dissipated[at, which] = state.ledger.dissipated[landed]
+
+    def file_page(self, rows: Tensor, ledger: Ledger) -> None:
+        self.pages.append((rows, ledger.largest_rise, ledger.lowest_since))
+
+    def progress(self, state: Any, done: int) -> Progress:
+        running = state.running
+        few = running.sum().clamp(min=1)
+
+        def mean(values: Tensor) -> float:
+            return float((values * running).sum() / few)
+
+        return Progress(
+            done,
+            len(self.state.position),
+            self.end_time,
+            mean(state.time),
+            mean(state.moment.kinetic),
+            mean(state.moment.loss),
+        )
+
+    def outcome(self, dynamics: Dynamics) -> Outcome:
+        """Rows that ended early stay where they ended at the times they did not reach."""
+        end = self.state
+        if self.saves:
+            missed = self.dissipated.isnan()
+            self.positions = torch.where(missed.unsqueeze(-1), end.position, self.positions)
+            self.velocities = torch.where(missed.unsqueeze(-1), end.velocity, self.velocities)
+            self.climbs = torch.where(missed, end.moment.climb, self.climbs)
+            self.dissipated = torch.where(missed, end.ledger.dissipated, self.dissipated)
+        return Outcome(
+            end.position,
+            end.velocity,
+            end.moment.climb,
+            end.time,
+            end.status,
+            end.ledger,
+            energy_violation(self.pages, end.ledger, dynamics),
+            self.positions if self.saves else None,
+            self.velocities if self.saves else None,
+            self.climbs if self.saves else None,
+            self.dissipated if self.saves else None,
+        )
+
+
+def _scatter(whole: Any, rows: Tensor, part: Any) -> Any:
+    fields = {}
+    for name in whole.__dataclass_fields__:
+        a, b = getattr(whole, name), getattr(part, name)
+        fields[name] = a.index_copy(0, rows, b) if isinstance(a, Tensor) else _scatter(a, rows, b)
+    return replace(whole, **fields)

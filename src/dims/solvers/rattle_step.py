@@ -1,0 +1,195 @@
+"""The formulas of one RATTLE step: where to aim, how to correct λ, how to land."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+from dims.dynamics import Dynamics
+from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
+from dims.solvers.controller import GradientHistory, dot
+from dims.solvers.ledger import Ledger, Moment
+from dims.solvers.rows import Status, columns, next_step
+
+__all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "land"]
+
+LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's change
+
+
+@dataclass(frozen=True)
+class RattleState:
+    """Where each row is, and what it is trying."""
+
+    position: RowVectors
+    velocity: RowVectors  # tangent; w = gᵀv is moment.climb
+    history: GradientHistory  # its newest is the gradient at the position
+    moment: Moment
+    older_climb: RowScalars  # the velocity along the previous and the oldest gradient
+    oldest_climb: RowScalars
+    height: RowScalars  # z: carried, not reset to L, or residuals of one sign would pump energy
+    time: RowScalars
+    wish: RowScalars  # the step that the controller wants; `step` may land on a goal sooner
+    step: RowScalars
+    multiplier: RowScalars  # λ
+    trial: RowVectors
+    corrections: RowIntegers
+    last_size: RowScalars
+    failures: RowIntegers  # rejections in a row
+    refreshing: RowFlags
+    error_memory: RowScalars
+    goal: RowIntegers  # index of the next time to land on
+    landed: RowFlags  # on a goal, waiting for its state to be saved
+    status: RowIntegers
+    ledger: Ledger
+
+    @property
+    def running(self) -> RowFlags:
+        return self.status == Status.RUNNING.code
+
+    @property
+    def gradient(self) -> RowVectors:
+        return self.history.newest
+
+
+def aim(state: RattleState, dynamics: Dynamics, times: RowScalars) -> RattleState:
+    """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
+
+    The guess makes Simpson's rule for the height gained, with extrapolated gradients at h/2 and h,
+    meet the constraint.
+    """
+    old, history = state.moment, state.history
+    h = next_step(state.wish, times[state.goal] - state.time)
+    decay = _decay(dynamics, old.kinetic, 0.5 * h)
+    m0, m1, m2 = history.weights(0.5 * h)
+    e0, e1, e2 = history.weights(h)
+    s0, s1, s2 = (1 + 4 * m0 + e0) / 6, (4 * m1 + e1) / 6, (4 * m2 + e2) / 6
+    climb = decay * (s0 * old.climb + s1 * state.older_climb + s2 * state.oldest_climb)
+    lift = s0 * history.gram00 + s1 * history.gram01 + s2 * history.gram02
+    wanted = state.height - old.loss + h * (decay * old.climb - climb)
+    guess = (wanted / (0.5 * h.square()) - dynamics.gravity) / (1 + lift)
+    plain = -dynamics.gravity / (1 + history.gram00)
+    guess = torch.where((1 + lift > 0) & guess.isfinite(), guess, plain)
+
+    correcting = state.corrections > 0
+    h = torch.where(correcting, state.step, h)
+    multiplier = torch.where(correcting, state.multiplier, guess)
+    drift = h * _decay(dynamics, old.kinetic, 0.5 * h)
+    lifted = 0.5 * h.square() * multiplier
+    trial = state.position + columns(drift, state.velocity) * state.velocity
+    return replace(
+        state,
+        step=h,
+        multiplier=multiplier,
+        trial=trial + columns(lifted, trial) * history.newest,
+    )
+
+
+class Trial(NamedTuple):
+    """A trial point after one Newton correction of the constraint L(θ₁) = z₁."""
+
+    finite: RowFlags
+    sound: RowFlags  # finite, and 1 + g₁ᵀg₀ > 0: the root is not beyond a valley
+    solved: RowFlags  # the correction is small and was applied without a new evaluation
+    size: RowScalars  # of the correction, relative to the velocity
+    multiplier: RowScalars  # corrected
+    kinetic: RowScalars  # T after the first half of the friction
+    half_velocity: RowVectors
+    half_climb: RowScalars
+    position: RowVectors
+    height: RowScalars
+    loss: RowScalars
+    gradient: RowVectors
+
+
+def correct(
+    state: RattleState,
+    loss: RowScalars,
+    gradient: RowVectors,
+    dynamics: Dynamics,
+    noise: RowScalars,
+    newton_step: float,
+) -> Trial:
+    """One Newton step for λ; where it is small, L moves to first order and g by a secant.
+
+    F(λ) = L(θ₁) − z₁ has the slope (h²/2)(1 + g₁ᵀg₀). Residuals below the noise count as zero.
+    """
+    h, old, history, force = state.step, state.moment, state.history, state.multiplier
+    decay = _decay(dynamics, old.kinetic, 0.5 * h)
+    kinetic = decay.square() * old.kinetic
+    half_climb = decay * old.climb - 0.5 * h * (dynamics.gravity + force)
+    height = state.height + h * half_climb
+
+    with_newest = dot(gradient, history.newest)
+    slope = 1 + with_newest
+    residual = loss - height
+    residual = torch.where(residual.abs() <= noise, torch.zeros_like(residual), residual)
+    correction = -residual / (0.5 * h.square() * slope)
+    # The speed that a fall over h adds keeps the measure meaningful for a particle at rest.
+    fall = h * dynamics.gravity * (1 - 1 / (1 + history.gram00)).sqrt()
+    speed = (2 * kinetic + fall.square()).sqrt()
+    size = 0.5 * h * correction.abs() * (1 + history.gram00).sqrt() / speed
+    size = torch.where(residual == 0, torch.zeros_like(size), size)
+    finite = loss.isfinite() & gradient.isfinite().all(-1)
+    sound = finite & (slope > 0) & size.isfinite()
+    solved = sound & (size <= newton_step)
+
+    applied = torch.where(solved, correction, torch.zeros_like(correction))
+    kick, shift = 0.5 * h * applied, 0.5 * h.square() * applied
+    half_velocity = (
+        columns(decay, gradient) * state.velocity
+        + columns(0.5 * h * force, gradient) * history.newest
+    )
+    along_newest = decay * old.climb + 0.5 * h * force * history.gram00
+    bend = h * (dot(gradient, half_velocity) - along_newest)
+    secant = shift * (with_newest - history.gram00) / bend
+    secant = torch.where(secant.abs() < LARGEST_SECANT, secant, torch.zeros_like(secant))
+    return Trial(
+        finite=finite,
+        sound=sound,
+        solved=solved,
+        size=size,
+        multiplier=force + correction,
+        kinetic=kinetic,
+        half_velocity=half_velocity + columns(kick, gradient) * history.newest,
+        half_climb=half_climb - kick,
+        position=state.trial + columns(shift, gradient) * history.newest,
+        height=height - shift,
+        loss=loss + shift * with_newest,
+        gradient=gradient + columns(secant, gradient) * (gradient - history.newest),
+    )
+
+
+class Landing(NamedTuple):
+    """The end of a step: on the tangent plane, then slowed by the second half of the friction."""
+
+    velocity: RowVectors
+    kinetic: RowScalars  # T before that friction
+    moment: Moment  # after it
+    square: RowScalars  # ‖g₁‖²
+
+    def history(
+        self, before: GradientHistory, gradient: RowVectors, step: RowScalars
+    ) -> GradientHistory:
+        with_newest = dot(gradient, before.newest)
+        return before.push(gradient, self.square, with_newest, dot(gradient, before.previous), step)
+
+
+def land(trial: Trial, dynamics: Dynamics, h: RowScalars) -> Landing:
+    """v₁ = v½ + μ g₁ with μ = (w½ − (h/2)κ − g₁ᵀv½)/(1 + ‖g₁‖²), and the rest of the friction."""
+    gradient = trial.gradient
+    square = dot(gradient, gradient)
+    slip = trial.half_climb - 0.5 * h * dynamics.gravity - dot(gradient, trial.half_velocity)
+    velocity = trial.half_velocity + columns(slip / (1 + square), gradient) * gradient
+    climb = dot(gradient, velocity)
+    kinetic = 0.5 * (dot(velocity, velocity) + climb.square())
+    decay = _decay(dynamics, kinetic, 0.5 * h)
+    moment = Moment(decay.square() * kinetic, trial.loss, decay * climb)
+    return Landing(columns(decay, velocity) * velocity, kinetic, moment, square)
+
+
+def _decay(dynamics: Dynamics, kinetic: RowScalars, time: RowScalars) -> RowScalars:
+    if dynamics.friction is None:
+        return torch.ones_like(kinetic)
+    return dynamics.friction.decay(kinetic, time)

@@ -1,0 +1,80 @@
+"""Per-row state: plain dataclasses of tensors whose first dimension is the row."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["Status", "columns", "merge", "next_step", "select_rows"]
+
+State = TypeVar("State")
+
+
+class Status(Enum):
+    """How a trajectory ended, and what to do about it."""
+
+    RUNNING = (0, "still moving")
+    FINISHED = (1, "reached max_time")
+    AT_REST = (2, "met the stop condition")
+    BUDGET_SPENT = (3, "used max_evaluations before max_time; raise it, or loosen the tolerance")
+    STALLED = (
+        4,
+        "no step was small enough to be accepted; the surface is not smooth there or too steep "
+        "for its precision: use float64, a smooth activation, or scale the loss down",
+    )
+    NOT_FINITE = (
+        5,
+        "the loss or its gradient became NaN or infinite; the last good state is kept: "
+        "check the model for overflow, or use a smaller start velocity",
+    )
+
+    def __init__(self, code: int, advice: str) -> None:
+        self.code = code
+        self.advice = advice
+
+    @property
+    def ok(self) -> bool:
+        """Whether the trajectory ended as asked."""
+        return self in (Status.FINISHED, Status.AT_REST)
+
+    @classmethod
+    def from_code(cls, code: int) -> Status:
+        return next(status for status in cls if status.code == code)
+
+
+def select_rows(state: State, rows: Tensor) -> State:
+    """The same state with only the given rows."""
+    fields = {}
+    for field in dataclasses.fields(state):  # type: ignore[arg-type]
+        value = getattr(state, field.name)
+        fields[field.name] = value[rows] if isinstance(value, Tensor) else select_rows(value, rows)
+    return dataclasses.replace(state, **fields)  # type: ignore[type-var]
+
+
+def merge(mask: Tensor, new: State, old: State) -> State:
+    """`new` in the rows of the mask, `old` in the others; what they share is not touched."""
+    fields = {}
+    for field in dataclasses.fields(new):  # type: ignore[arg-type]
+        a, b = getattr(new, field.name), getattr(old, field.name)
+        if a is b:
+            fields[field.name] = b
+        elif isinstance(a, Tensor):
+            fields[field.name] = a.where(mask if a.ndim == 1 else mask.unsqueeze(-1), b)
+        else:
+            fields[field.name] = merge(mask, a, b)
+    return dataclasses.replace(old, **fields)  # type: ignore[type-var]
+
+
+def columns(scalars: Tensor, vectors: Tensor) -> Tensor:
+    """Row scalars as a column that multiplies row vectors in their own precision."""
+    return scalars.to(vectors.dtype).unsqueeze(-1)
+
+
+def next_step(wish: Tensor, remaining: Tensor) -> Tensor:
+    """The wished step, or what lands on the next goal; two equal steps rather than a sliver."""
+    step = torch.where(wish * (1 + 1e-9) >= remaining, remaining, wish)
+    return torch.where((step < remaining) & (2 * step > remaining), 0.5 * remaining, step)

@@ -1,0 +1,42 @@
+"""Shapes are checked while the tests run, and missing data is a failure only under CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxtyping
+import pytest
+from jaxtyping import install_import_hook
+
+sys.path.insert(0, str(Path(__file__).parent))
+_hook = install_import_hook("dims", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder that DIMS_DATA names."""
+    named = os.environ.get("DIMS_DATA", "")
+    if named and Path(named).is_dir():
+        return Path(named)
+    reason = f"DIMS_DATA names no folder ({named or 'not set'})"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"missing data is a failure under CI: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def _need_data(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("data") is not None:
+        request.getfixturevalue("data_root")
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """No shape checks: what a user without jaxtyping sees when an argument has the wrong type."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
