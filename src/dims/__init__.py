@@ -1,11 +1,20 @@
 """dims: sample the minima of neural-network losses by dissipative Riemannian mechanics."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from dims.baselines import HmcWarning, deep_ensemble, hmc, last_layer, swag
+from dims.certificate import certify
+from dims.diagnostics import theorem_bounds
 from dims.draws import Draws, DrawsFileError, load
 from dims.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
 from dims.integrate import Path, integrate
 from dims.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from dims.loss_surface import LossSurface
+from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.predictive import Predictive
+from dims.settle import settle
 from dims.solvers.dopri5 import Dopri5
 from dims.solvers.events import AtRest
 from dims.solvers.rattle import Rattle
@@ -18,22 +27,44 @@ __all__ = [
     "AtRest",
     "Bernoulli",
     "Categorical",
+    "DimsClassifier",
+    "DimsRegressor",
     "Dopri5",
     "Draws",
     "DrawsFileError",
     "Dynamics",
     "Gaussian",
+    "HmcWarning",
     "Likelihood",
     "LossSurface",
+    "NotAMinimumWarning",
     "Path",
+    "Posterior",
     "Predictive",
     "Rattle",
     "Status",
     "Surface",
+    "certify",
     "damped",
+    "deep_ensemble",
     "dissipative",
+    "fit",
     "geodesic",
     "gravitational",
+    "hmc",
     "integrate",
+    "last_layer",
     "load",
+    "settle",
+    "swag",
+    "theorem_bounds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The scikit-learn estimators are imported when asked for; scikit-learn is an extra."""
+    if name in ("DimsClassifier", "DimsRegressor"):
+        from dims import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'dims' has no attribute {name!r}")

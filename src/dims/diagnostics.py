@@ -48,19 +48,21 @@ def theorem_bounds(path: Path) -> Bounds:
 
     Theorem 3 says t_ε ≤ E₀/(2η₀ε^{3/2}) for the first time T ≤ ε. Taken at ε = the lowest T seen
     until t, it bounds that lowest T, which needs no first-passage time. Either way it says nothing
-    of staying slow: a turning point is enough.
+    of staying slow: a turning point is enough. The length bounds follow from what friction takes,
+    so energy that went missing in the steps (a positive balance) is counted as still there.
     """
     friction = path.dynamics.friction
     if not isinstance(friction, SpeedFriction) or friction.coefficient == 0:
         raise ValueError("path: the bounds hold for dims.dissipative(...) with friction > 0 only")
     floor = path.dynamics.gravity * path.lowest_loss
-    start, end = path.start_energy - floor, path.end_energy - floor
+    start = path.start_energy - floor
+    end = path.end_energy - floor + path.energy_balance.clamp(min=0)
+    kept = torch.where(start > 0, end.clamp(min=0) / start, 1.0)
     eta = friction.coefficient
-    lost = (start - end) / start
     return Bounds(
         lowest_kinetic_energy=path.lowest_kinetic_energy,
         kinetic_energy_limit=(start / (2 * eta * path.end_time)) ** (2 / 3),
         arc_length=path.arc_length,
-        arc_length_limit=lost / (math.sqrt(2) * eta),
-        sharp_arc_length_limit=torch.log(start / end.clamp(min=0)) / (math.sqrt(2) * eta),
+        arc_length_limit=(1 - kept) / (math.sqrt(2) * eta),
+        sharp_arc_length_limit=-torch.log(kept) / (math.sqrt(2) * eta),
     )

@@ -19,9 +19,11 @@ from torch import Tensor
 
 from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
 
-__all__ = ["Krylov", "lanczos"]
+__all__ = ["Krylov", "QuadraticModel", "Reach", "lanczos"]
 
 CHECK_EVERY = 8  # products between two looks at which rows are done
+
+Reach = Callable[[Tensor, Tensor], Tensor]  # f(λ, t): how far a mode goes
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,6 @@ class _Builder:
     def extend(self, rows: Tensor, j: int, image: RowVectors) -> Tensor:
         """Take in H·v_j, form v_{j+1}, and say which rows go on."""
         finite = image.isfinite().all(-1)
-        if j > 0:  # a vector that cannot be multiplied is cut off again
-            self.coupling[rows[~finite], j - 1] = 0
         rows, image = rows[finite], image[finite]
         basis = self.basis[rows, : j + 1]
         self.diagonal[rows, j] = (basis[:, j].double() * image.double()).sum(-1)
@@ -172,3 +172,54 @@ class _Builder:
 
 def _norm(vectors: Tensor) -> Tensor:
     return torch.linalg.vector_norm(vectors.double(), dim=-1)
+
+
+@dataclass(frozen=True)
+class QuadraticModel:
+    """The quadratic L + gᵀp + ½pᵀHp of each row, in the modes (λ, w) of the Krylov space of g.
+
+    Its steps are p = −f(H, t)·g for a reach f(λ, t) that grows with the time t.
+    """
+
+    krylov: Krylov
+    reach: Reach
+
+    def _modes(self, time: RowScalars) -> tuple[Tensor, Tensor, Tensor]:
+        curvature = self.krylov.eigen[0]
+        return curvature, self.krylov.weights, self.reach(curvature, time.unsqueeze(-1))
+
+    def move(self, time: RowScalars) -> Tensor:
+        """−p = f(H, t)·g, in coordinates of the space."""
+        _, weights, reach = self._modes(time)
+        return self.krylov.coordinates(reach * weights)
+
+    def promise(self, time: RowScalars) -> RowScalars:
+        """−gᵀp − ½pᵀHp = Σ w²(f − ½λf²), the loss to be gained."""
+        curvature, weights, reach = self._modes(time)
+        return (weights.square() * (reach - 0.5 * curvature * reach.square())).sum(-1)
+
+    def gradient_norm(self, time: RowScalars) -> RowScalars:
+        """‖g + Hp‖, with what leaks out of the space."""
+        curvature, weights, reach = self._modes(time)
+        inside = ((1 - curvature * reach) * weights).square().sum(-1)
+        return (inside + self.krylov.leak(self.krylov.coordinates(reach * weights)).square()).sqrt()
+
+    def first_time(
+        self, condition: Callable[[RowScalars], RowFlags], limit: RowScalars
+    ) -> tuple[RowScalars, RowFlags]:
+        """The shortest time up to the limit that meets a condition; the limit if there is none.
+
+        Bisection in the exponent, over sixteen decades: one is found, not always the very first.
+        """
+        found = condition(limit)
+        low, high = 1e-16 * limit, limit
+        for _ in range(16):
+            middle = (low * high).sqrt()
+            met = condition(middle)
+            low, high = torch.where(met, low, middle), torch.where(met, middle, high)
+        return torch.where(found, high, limit), found
+
+    def select(self, rows: Tensor) -> QuadraticModel:
+        if len(rows) == len(self.krylov.size):  # all of them, the common case: no copy
+            return self
+        return QuadraticModel(self.krylov.select(rows), self.reach)

@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-__all__ = ["RowFlags", "RowIntegers", "RowScalars", "RowVectors", "Vector"]
+__all__ = ["RowFlags", "RowIntegers", "RowScalars", "RowVectors", "Times", "Vector"]
 
 if TYPE_CHECKING:
     RowScalars = Tensor
     RowVectors = Tensor
     RowFlags = Tensor
     RowIntegers = Tensor
+    Times = Tensor
     Vector = Tensor
 else:
     try:
         from jaxtyping import Bool, Float, Int
     except ImportError:
-        RowScalars = RowVectors = RowFlags = RowIntegers = Vector = Any
+        RowScalars = RowVectors = RowFlags = RowIntegers = Times = Vector = Any
     else:
         RowScalars = Float[Tensor, "rows"]
         RowVectors = Float[Tensor, "rows size"]
         RowFlags = Bool[Tensor, "rows"]
         RowIntegers = Int[Tensor, "rows"]
+        Times = Float[Tensor, "times"]
         Vector = Float[Tensor, "size"]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dims.dynamics import Dynamics
-from dims.shapes import RowIntegers, RowScalars, RowVectors
+from dims.shapes import RowIntegers, RowScalars, RowVectors, Times
 from dims.solvers.events import StopCondition
 from dims.solvers.ledger import Ledger, energy_violation
 from dims.solvers.rows import Status, select_rows
@@ -42,7 +42,7 @@ class Solver(Protocol):
     ) -> Any: ...
 
     def advance(
-        self, state: Any, surface: BaseSurface, dynamics: Dynamics, times: RowScalars
+        self, state: Any, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> Any: ...
 
     def refresh(self, state: Any, surface: BaseSurface, dynamics: Dynamics) -> Any: ...
@@ -82,7 +82,7 @@ def run(
     dynamics: Dynamics,
     position: RowVectors,
     velocity: RowVectors,
-    times: RowScalars,
+    times: Times,
     *,
     save: bool = False,
     max_evaluations: int | None = None,
@@ -141,8 +141,8 @@ class _Store:
         self.end_time = end_time
         self.pages: list[tuple[Tensor, Tensor, Tensor]] = []
         shape = (saves, *state.position.shape)
-        self.positions = state.position.new_full(shape, torch.nan)
-        self.velocities = state.position.new_full(shape, torch.nan)
+        self.positions = state.velocity.new_full(shape, torch.nan)
+        self.velocities = state.velocity.new_full(shape, torch.nan)
         self.climbs = state.time.new_full(shape[:2], torch.nan)
         self.dissipated = state.time.new_full(shape[:2], torch.nan)
         self.saves = saves
@@ -156,7 +156,7 @@ class _Store:
         finished = state.status[landed] == Status.FINISHED.code
         at = torch.where(finished, goals - 1, state.goal[landed] - 1)
         which = rows[landed]
-        self.positions[at, which] = state.position[landed]
+        self.positions[at, which] = state.position[landed].to(self.positions.dtype)
         self.velocities[at, which] = state.velocity[landed]
         self.climbs[at, which] = state.moment.climb[landed]
         self.dissipated[at, which] = state.ledger.dissipated[landed]
@@ -183,14 +183,15 @@ class _Store:
     def outcome(self, dynamics: Dynamics) -> Outcome:
         """Rows that ended early stay where they ended at the times they did not reach."""
         end = self.state
+        position = end.position.to(end.velocity.dtype)  # a solver may carry more digits
         if self.saves:
             missed = self.dissipated.isnan()
-            self.positions = torch.where(missed.unsqueeze(-1), end.position, self.positions)
+            self.positions = torch.where(missed.unsqueeze(-1), position, self.positions)
             self.velocities = torch.where(missed.unsqueeze(-1), end.velocity, self.velocities)
             self.climbs = torch.where(missed, end.moment.climb, self.climbs)
             self.dissipated = torch.where(missed, end.ledger.dissipated, self.dissipated)
         return Outcome(
-            end.position,
+            position,
             end.velocity,
             end.moment.climb,
             end.time,

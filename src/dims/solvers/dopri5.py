@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from dims.dynamics import Dynamics
-from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
+from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 from dims.solvers.ledger import Ledger, Moment, tangent_moment
-from dims.solvers.rows import Status, columns, merge, next_step
+from dims.solvers.rows import Status, columns, merge, next_step, too_short
 from dims.surface import BaseSurface
 
 __all__ = ["Dopri5", "Dopri5State"]
@@ -88,7 +88,7 @@ class Dopri5:
         return state
 
     def advance(
-        self, state: Dopri5State, surface: BaseSurface, dynamics: Dynamics, times: RowScalars
+        self, state: Dopri5State, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> Dopri5State:
         """One step attempt of every row: six new stages, the last is the next step's first."""
         h = next_step(state.wish, times[state.goal] - state.time)
@@ -135,6 +135,7 @@ class Dopri5:
         )
         failures = state.failures + 1
         hopeless = failures >= (1 if self.step is not None else self.give_up_after)
+        hopeless = hopeless | too_short(h, state.time)
         end = torch.where(finite, Status.STALLED.code, Status.NOT_FINITE.code)
         retreated = replace(
             state,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from dims.dynamics import Dynamics
 from dims.shapes import RowIntegers, RowScalars, RowVectors
@@ -137,7 +138,7 @@ def _dissipation(step: RowScalars, before: Moment, after: Moment, dynamics: Dyna
 
 
 def energy_violation(
-    pages: list[tuple[RowIntegers, RowScalars, RowScalars]], ledger: Ledger, dynamics: Dynamics
+    pages: list[tuple[Tensor, Tensor, Tensor]], ledger: Ledger, dynamics: Dynamics
 ) -> RowScalars:
     """The largest rise of E above its running minimum, relative to the energy left to lose.
 

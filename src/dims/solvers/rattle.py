@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from dims.dynamics import Dynamics
-from dims.shapes import RowFlags, RowScalars, RowVectors
+from dims.shapes import RowScalars, RowVectors, Times
 from dims.solvers.controller import GradientHistory, dot
-from dims.solvers.ledger import Ledger, Moment, project_to_tangent, tangent_moment
-from dims.solvers.rattle_step import RattleState, Trial, aim, correct, land
-from dims.solvers.rows import Status, merge
+from dims.solvers.ledger import Ledger, project_to_tangent, tangent_moment
+from dims.solvers.rattle_step import RattleState, Trial, aim, correct, evaluate, land
+from dims.solvers.rows import Status, merge, too_short
 from dims.surface import BaseSurface
 
 __all__ = ["Rattle"]
@@ -44,9 +44,9 @@ class Rattle:
 
     turn: float = 0.2  # φ₀: the normal's turn per step, in radians, at tolerance 1e-2
     longest_turn: float = 0.35
+    shortest_turn: float = 0.5  # × turn: how far energy errors may trim it
     # Growth must be as quick as shrinking, or every valley crossed leaves the energy lower.
     growth: float = 2.0
-    extrapolate: int = 3  # gradients that predict the turn
     trim: float = 1e-2  # the part of the tolerance above which energy errors shorten the turn
     memory: float = 0.97  # how slowly an energy error is forgotten
     newton_tolerance: float = 0.3  # × tolerance: a smaller correction needs no new evaluation
@@ -93,7 +93,7 @@ class Rattle:
         first = 1e-3 * min(1.0, max_time) / (1 + (2 * moment.kinetic).sqrt())
         finite = moment.kinetic.isfinite() & loss.isfinite() & gradient.isfinite().all(-1)
         return RattleState(
-            position=position,
+            position=position.double(),
             velocity=velocity,
             history=GradientHistory.begin(gradient),
             moment=moment,
@@ -104,7 +104,7 @@ class Rattle:
             wish=first if self.step is None else torch.full_like(zero, self.step),
             step=zero,
             multiplier=zero,
-            trial=position,
+            trial=position.double(),
             corrections=count,
             last_size=zero,
             failures=count,
@@ -121,7 +121,7 @@ class Rattle:
 
         (v, w) is projected orthogonally, which cannot add energy; what it takes is booked.
         """
-        loss, gradient = surface.value_and_grad(state.position)
+        loss, gradient = evaluate(surface, state.position, state.velocity.dtype)
         velocity, _ = project_to_tangent(state.velocity, state.moment.climb, gradient)
         moment = tangent_moment(loss, gradient, velocity)
         change = moment.kinetic - state.moment.kinetic
@@ -143,11 +143,11 @@ class Rattle:
         return merge(state.refreshing & state.running, anew, state)
 
     def advance(
-        self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: RowScalars
+        self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> RattleState:
         """Aim every row at a trial point, evaluate them all, let each row act on its own."""
         state = aim(state, dynamics, times)
-        loss, gradient = surface.value_and_grad(state.trial)
+        loss, gradient = evaluate(surface, state.trial, state.velocity.dtype)
         return self._judge(state, loss, gradient, dynamics, times)
 
     def _judge(
@@ -156,7 +156,7 @@ class Rattle:
         loss: RowScalars,
         gradient: RowVectors,
         dynamics: Dynamics,
-        times: RowScalars,
+        times: Times,
     ) -> RattleState:
         """Accept the trial, correct its multiplier once more, or shorten the step."""
         h, old = state.step, state.moment
@@ -174,8 +174,6 @@ class Rattle:
         relative = (error.abs() - noise).clamp(min=0) / scale
         relative = torch.where(scale > 0, relative, torch.zeros_like(relative))
         precise = relative <= (torch.inf if self.step is not None else self.tolerance)
-        if dynamics.friction is not None and self.step is None:
-            precise = precise & self._obeys_lemma(state, end.moment, dynamics, noise)
         accepted = active & trial.solved & precise & end.kinetic.isfinite()
 
         goal_time = times[state.goal]
@@ -200,7 +198,7 @@ class Rattle:
             status=torch.where(finished, Status.FINISHED.code, state.status),
             ledger=state.ledger.record(h, old, end.moment, error, dynamics),
         )
-        arrived = replace(arrived, wish=self._longest_step(arrived, dynamics))
+        arrived = replace(arrived, wish=self._longest_step(arrived, relative, dynamics))
         waiting = replace(
             state,
             multiplier=trial.multiplier,
@@ -212,35 +210,29 @@ class Rattle:
         evaluations = state.ledger.evaluations + active.long()
         return replace(state, ledger=replace(state.ledger, evaluations=evaluations))
 
-    def _obeys_lemma(
-        self, state: RattleState, after: Moment, dynamics: Dynamics, noise: RowScalars
-    ) -> RowFlags:
-        """Lemma 1 as a test: small errors of one sign must not add up to a rise of the energy.
+    def _turn(self, state: RattleState) -> RowScalars:
+        """The angle wanted per step; energy errors trim it."""
+        errors = state.error_memory.clamp(min=1e-300)
+        turn = self.base_turn * (self.trim * self.tolerance / errors) ** (1 / 3)
+        return turn.clamp(self.shortest_turn * self.base_turn, self.turn_ceiling)
 
-        A step may raise E only within half the tolerance above its running minimum. A short
-        enough step never fails: its error falls like h³, what friction takes like h.
-        """
-        book = state.ledger
-        before = state.moment.kinetic + dynamics.gravity * state.moment.loss
-        energy = after.kinetic + dynamics.gravity * after.loss
-        left = (book.lowest_energy - dynamics.gravity * book.lowest_loss).clamp(min=0)
-        allowed = book.lowest_energy + 0.5 * self.tolerance * left + noise
-        return (energy <= before) | (energy <= allowed)
-
-    def _longest_step(self, state: RattleState, dynamics: Dynamics) -> RowScalars:
+    def _longest_step(
+        self, state: RattleState, relative: RowScalars, dynamics: Dynamics
+    ) -> RowScalars:
         """From the turn of the surface normal; energy errors only trim the angle."""
         if self.step is not None:
             return state.wish
-        errors = state.error_memory.clamp(min=1e-300)
-        turn = self.base_turn * (self.trim * self.tolerance / errors) ** (1 / 3)
-        turn = turn.clamp(0.5 * self.base_turn, self.turn_ceiling)
+        turn = self._turn(state)
         # A step cut short by a landing says nothing against the longer wish before it.
         limit = self.growth * torch.maximum(state.step, state.wish)
+        # Where the surface is gentle no normal turns: there the energy error alone sets the step.
+        ease = (self.trim * self.tolerance / relative.clamp(min=1e-300)) ** (1 / 3)
+        limit = torch.minimum(limit, state.step * (0.9 * ease).clamp(min=0.3))
         if dynamics.friction is not None:  # no normal turns where friction alone acts
             limit = torch.minimum(
                 limit, self.base_turn / dynamics.friction.rate(state.moment.kinetic)
             )
-        return state.history.longest_step(turn, limit, self.extrapolate)
+        return state.history.longest_step(turn, limit)
 
     def _retreat(self, state: RattleState, trial: Trial, relative: RowScalars) -> RattleState:
         """A shorter step, from z = L: a carried residual would need ever stronger kicks."""
@@ -248,6 +240,7 @@ class Rattle:
         factor = torch.where(trial.solved, cut, 0.5)
         failures = state.failures + 1
         hopeless = failures >= (1 if self.step is not None else self.give_up_after)
+        hopeless = hopeless | too_short(state.step, state.time)
         end = torch.where(trial.finite, Status.STALLED.code, Status.NOT_FINITE.code)
         return replace(
             state,

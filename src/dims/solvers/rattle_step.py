@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from dims.dynamics import Dynamics
-from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
+from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 from dims.solvers.controller import GradientHistory, dot
 from dims.solvers.ledger import Ledger, Moment
 from dims.solvers.rows import Status, columns, next_step
+from dims.surface import BaseSurface
 
-__all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "land"]
+__all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "evaluate", "land"]
 
 LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's change
 
@@ -22,7 +24,7 @@ LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's 
 class RattleState:
     """Where each row is, and what it is trying."""
 
-    position: RowVectors
+    position: RowVectors  # in float64 whatever the surface's precision; so is `trial`
     velocity: RowVectors  # tangent; w = gᵀv is moment.climb
     history: GradientHistory  # its newest is the gradient at the position
     moment: Moment
@@ -53,20 +55,20 @@ class RattleState:
         return self.history.newest
 
 
-def aim(state: RattleState, dynamics: Dynamics, times: RowScalars) -> RattleState:
+def aim(state: RattleState, dynamics: Dynamics, times: Times) -> RattleState:
     """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
 
-    The guess makes Simpson's rule for the height gained, with extrapolated gradients at h/2 and h,
-    meet the constraint.
+    The guess lets the height gained along v½ under the extrapolated gradient meet the constraint,
+    which is linear in λ.
     """
     old, history = state.moment, state.history
     h = next_step(state.wish, times[state.goal] - state.time)
     decay = _decay(dynamics, old.kinetic, 0.5 * h)
-    m0, m1, m2 = history.weights(0.5 * h)
-    e0, e1, e2 = history.weights(h)
-    s0, s1, s2 = (1 + 4 * m0 + e0) / 6, (4 * m1 + e1) / 6, (4 * m2 + e2) / 6
-    climb = decay * (s0 * old.climb + s1 * state.older_climb + s2 * state.oldest_climb)
-    lift = s0 * history.gram00 + s1 * history.gram01 + s2 * history.gram02
+    curve = history.parabola()
+    vp, vq = curve.along((old.climb, state.older_climb, state.oldest_climb))
+    gp, gq = curve.along(history.with_newest)
+    climb = decay * (old.climb + h * (vp / 2 + h * vq / 3))
+    lift = history.gram00 + h * (gp / 2 + h * gq / 3)
     wanted = state.height - old.loss + h * (decay * old.climb - climb)
     guess = (wanted / (0.5 * h.square()) - dynamics.gravity) / (1 + lift)
     plain = -dynamics.gravity / (1 + history.gram00)
@@ -77,13 +79,22 @@ def aim(state: RattleState, dynamics: Dynamics, times: RowScalars) -> RattleStat
     multiplier = torch.where(correcting, state.multiplier, guess)
     drift = h * _decay(dynamics, old.kinetic, 0.5 * h)
     lifted = 0.5 * h.square() * multiplier
-    trial = state.position + columns(drift, state.velocity) * state.velocity
-    return replace(
-        state,
-        step=h,
-        multiplier=multiplier,
-        trial=trial + columns(lifted, trial) * history.newest,
-    )
+    way = columns(drift, state.velocity) * state.velocity
+    way = way + columns(lifted, way) * history.newest
+    return replace(state, step=h, multiplier=multiplier, trial=state.position + way)
+
+
+def evaluate(surface: BaseSurface, points: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Loss and gradient at float64 points, evaluated in the surface's precision.
+
+    In float32 a step moves θ by little more than its rounding, and a steep gradient turns the
+    rounding into noise of the loss; to first order it is known, and taken out.
+    """
+    rounded = points.to(dtype)
+    loss, gradient = surface.value_and_grad(rounded)
+    if dtype == points.dtype:
+        return loss, gradient
+    return loss + dot(gradient, (points - rounded).to(dtype)), gradient
 
 
 class Trial(NamedTuple):

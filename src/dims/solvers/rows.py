@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["Status", "columns", "merge", "next_step", "select_rows"]
+__all__ = ["Status", "columns", "merge", "next_step", "select_rows", "too_short"]
 
 State = TypeVar("State")
 
@@ -78,3 +78,11 @@ def next_step(wish: Tensor, remaining: Tensor) -> Tensor:
     """The wished step, or what lands on the next goal; two equal steps rather than a sliver."""
     step = torch.where(wish * (1 + 1e-9) >= remaining, remaining, wish)
     return torch.where((step < remaining) & (2 * step > remaining), 0.5 * remaining, step)
+
+
+def too_short(step: Tensor, time: Tensor) -> Tensor:
+    """A step that no longer counts beside the time passed.
+
+    At a wall every second, ever shorter step may be accepted, so rejections in a row do not tell.
+    """
+    return step < 1e-13 * time

@@ -1,0 +1,154 @@
+"""Does a solver obey Lemma 1? The published recipe beside ours, on the Snelson network.
+
+    python benchmarks/energy_law.py rattle --rows 20 --out benchmarks/results/energy_law
+    python benchmarks/energy_law.py recipe --rows 3 --out benchmarks/results/energy_law
+
+The recipe is torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one trajectory at a time, as in
+the paper. Results are JSON files, one for each solver, shown in docs/solvers.md. Needs DIMS_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import dims
+from dims.dynamics import kinetic_energy
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from problems import snelson, snelson_velocities
+
+TIMES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0)
+DYNAMICS = dims.dissipative(gravity=1.0, friction=0.1)
+
+
+def run_rattle(
+    rows: int, seed: int, tolerance: float | None, dtype: torch.dtype, compiled: bool
+) -> dict[str, Any]:
+    surface, factor = snelson(dtype)
+    velocities = snelson_velocities(factor, rows, seed).to(dtype)
+    started = time.perf_counter()
+    path = dims.integrate(
+        surface,
+        surface.initial,
+        velocities,
+        dynamics=DYNAMICS,
+        tolerance=tolerance,
+        save_at=TIMES,
+        max_time=TIMES[-1],
+        compile=compiled,
+    )
+    wall = time.perf_counter() - started
+    lost = path.dissipated[-1] - path.dissipated[0]
+    late = path.energy[0] - path.energy[-1] - lost
+    spreads = spread(surface, path.end)
+    return {
+        "seconds": wall,
+        "status": [status.name for status in path.status],
+        "start_energy": path.start_energy.tolist(),
+        "energy": path.energy.T.tolist(),
+        "loss": path.loss[-1].tolist(),
+        "gradient_norm": path.gradient_norm[-1].tolist(),
+        "energy_violation": path.energy_violation.tolist(),
+        "balance_percent": (100 * path.energy_balance / path.dissipated[-1]).tolist(),
+        "late_balance_percent": (100 * late / lost).tolist(),
+        "evaluations": path.evaluations.tolist(),
+        "rejections": path.rejections.tolist(),
+        "arc_length": path.arc_length.tolist(),
+        "distance": (path.end - surface.initial).norm(dim=-1).tolist(),
+        **spreads,
+    }
+
+
+def spread(surface: dims.LossSurface, thetas: Tensor) -> dict[str, Any]:
+    """Each draw's mean absolute deviation from the mean function, in and out of the gap."""
+    result = {}
+    for name, low, high in (("gap", 1.6, 2.9), ("data", 3.2, 5.8)):
+        grid = torch.linspace(low, high, 60).unsqueeze(-1)
+        outputs = surface.predict(thetas, grid).squeeze(-1).double()
+        result[f"spread_{name}"] = float(outputs.std(0).mean())
+        result[f"deviation_{name}"] = (outputs - outputs.mean(0)).abs().mean(1).tolist()
+    return result
+
+
+def run_recipe(rows: int, seed: int) -> dict[str, Any]:
+    from torchdiffeq import odeint
+
+    surface, factor = snelson()
+    velocities = snelson_velocities(factor, rows, seed)
+    size, start = surface.size, surface.initial
+    energies, evaluations, seconds, ends = [], [], [], []
+    for velocity in velocities:
+        count = 0
+
+        def slope(_: Tensor, state: Tensor) -> Tensor:
+            nonlocal count
+            count += 1
+            theta, v = state[None, :size], state[None, size:]
+            gradient, product = surface.grad_and_hvp(theta, v)
+            return torch.cat([v[0], DYNAMICS.acceleration(v, gradient, product)[0]])
+
+        times = torch.tensor((0.0, *TIMES), dtype=torch.float64)
+        began = time.perf_counter()
+        states = odeint(
+            slope, torch.cat([start, velocity]), times, method="dopri5", rtol=1e-7, atol=1e-6
+        )
+        seconds.append(time.perf_counter() - began)
+        loss, gradient = surface.value_and_grad(states[:, :size])
+        energy = loss + kinetic_energy(states[:, size:], gradient)
+        energies.append(energy[1:].tolist())
+        evaluations.append(count)
+        ends.append((float(loss[-1]), float(gradient[-1].norm())))
+        print(f"recipe: {count} evaluations, E {[round(e, 1) for e in energies[-1]]}", flush=True)
+    return {
+        "seconds": seconds,
+        "energy": energies,
+        "evaluations": evaluations,
+        "loss": [end[0] for end in ends],
+        "gradient_norm": [end[1] for end in ends],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("solver", choices=("rattle", "recipe"))
+    parser.add_argument("--rows", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tolerance", type=float, default=None, help="of rattle")
+    parser.add_argument("--float32", action="store_true", help="rattle in single precision")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--name", default=None)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/energy_law"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    dtype = torch.float32 if options.float32 else torch.float64
+    if options.solver == "rattle":
+        result = run_rattle(options.rows, options.seed, options.tolerance, dtype, options.compile)
+    else:
+        result = run_recipe(options.rows, options.seed)
+    result["settings"] = {
+        "solver": options.solver,
+        "rows": options.rows,
+        "seed": options.seed,
+        "tolerance": options.tolerance,
+        "dtype": str(dtype),
+        "times": TIMES,
+        "torch": torch.__version__,
+        "dims": dims.__version__,
+        "machine": f"{platform.machine()}, one thread",
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    name = options.name or options.solver
+    (options.out / f"{name}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Hamiltonian Monte Carlo: the ground truth of small problems, by the No-U-Turn sampler.
+
+    p(θ) ∝ exp(−L(θ)),   H(θ, r) = L(θ) + ½·rᵀM⁻¹r
+
+With `effective_points` or `loss_scale` L is that of the surface, so its tempered posterior.
+
+Reference: M. D. Hoffman and A. Gelman, "The No-U-Turn sampler: adaptively setting path lengths in
+Hamiltonian Monte Carlo", JMLR 15, 2014.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dims.baselines.common import check_integer, measure, seeded
+from dims.draws import Draws
+from dims.loss_surface import LossSurface
+from dims.shapes import RowIntegers, RowVectors, Vector
+
+__all__ = ["HmcWarning", "hmc"]
+
+
+class HmcWarning(UserWarning):
+    """Trajectories diverged: the draws may be no ground truth."""
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A surface and θ* on it: a `Posterior`."""
+
+    @property
+    def surface(self) -> LossSurface: ...
+
+    @property
+    def map_parameters(self) -> Vector: ...
+
+
+class Chain(NamedTuple):
+    """The draws of one chain, in float64, and how it ran."""
+
+    positions: RowVectors
+    evaluations: RowIntegers
+    warmup_evaluations: int
+    divergences: int
+    acceptance: float
+    step_size: float
+
+
+def hmc(
+    posterior: LossSurface | Fitted,
+    count: int,
+    *,
+    warmup: int = 500,
+    chains: int = 1,
+    dense_mass: bool = True,
+    target_acceptance: float = 0.8,
+    max_tree_depth: int = 10,
+    seed: int = 0,
+) -> Draws:
+    """Draw from exp(−L) by chains that start at θ*, `count` draws in all, chain after chain.
+
+    `settings` of the draws holds divergences, acceptance and step size of each chain, the
+    smallest effective sample size and the largest split R-hat of all parameters.
+    """
+    surface, start = _resolve(posterior)
+    check_integer("count", count)
+    check_integer("warmup", warmup)
+    check_integer("chains", chains)
+    check_integer("max_tree_depth", max_tree_depth)
+    check_integer("seed", seed, lowest=0)
+    if count % chains:
+        raise ValueError(f"count: {count} draws cannot be shared by {chains} chains equally")
+    if not 0 < target_acceptance < 1:
+        raise ValueError(f"target_acceptance: must lie in (0, 1), got {target_acceptance}")
+    nuts, effective_sample_size, split_r_hat = _load_pyro()
+
+    def run(number: int) -> Chain:
+        # Sums such as seed + number would give chain 1 of seed 0 the numbers of chain 0 of seed 1.
+        own = int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
+        counter = Potential(surface)
+        kernel = nuts(
+            potential_fn=counter,
+            full_mass=dense_mass,
+            target_accept_prob=target_acceptance,
+            max_tree_depth=max_tree_depth,
+        )
+        with seeded(own), torch.enable_grad():
+            return _run_chain(kernel, counter, start.double(), warmup, count // chains)
+
+    finished = [run(number) for number in range(chains)]
+    positions = torch.stack([chain.positions for chain in finished])
+    smallest, largest = None, None
+    if positions.shape[1] >= 4:
+        smallest = _finite(effective_sample_size(positions).min())
+        largest = _finite(split_r_hat(positions).max())
+    thetas = positions.flatten(0, 1).to(surface.vector.dtype)
+    settings: dict[str, Any] = {
+        "warmup": warmup,
+        "chains": chains,
+        "dense_mass": dense_mass,
+        "target_acceptance": target_acceptance,
+        "max_tree_depth": max_tree_depth,
+        "divergences": [chain.divergences for chain in finished],
+        "acceptance": [chain.acceptance for chain in finished],
+        "step_size": [chain.step_size for chain in finished],
+        "warmup_evaluations": [chain.warmup_evaluations for chain in finished],
+        "effective_sample_size": smallest,
+        "r_hat": largest,
+    }
+    _warn(sum(settings["divergences"]))
+    return Draws(
+        parameters=thetas,
+        method="hmc",
+        surface=surface,
+        map_parameters=start,
+        evaluations=torch.cat([chain.evaluations for chain in finished]),
+        seed=seed,
+        settings=settings,
+        **measure(surface, thetas),
+    )
+
+
+class Potential:
+    """L as pyro takes it: a function of named tensors with a graph; counts its gradients."""
+
+    def __init__(self, surface: LossSurface) -> None:
+        self.surface = surface
+        self.calls = 0
+
+    def __call__(self, tensors: dict[str, Tensor]) -> Tensor:
+        self.calls += 1
+        theta = tensors["theta"]
+        rows = theta.detach().unsqueeze(0).to(self.surface.vector.dtype)
+        value, gradient = self.surface.value_and_grad(rows)
+        # The plane through L(θ) with its slope there: value and gradient are those of L.
+        return value[0] + gradient[0].double() @ (theta - theta.detach())
+
+
+def _run_chain(kernel: Any, counter: Potential, start: Vector, warmup: int, count: int) -> Chain:
+    kernel.initial_params = {"theta": start}
+    kernel.setup(warmup)
+    state = kernel.initial_params
+    for _ in range(warmup):
+        state = kernel.sample(state)
+    warmup_evaluations = counter.calls
+    positions, calls = [], [counter.calls]
+    for _ in range(count):
+        state = kernel.sample(state)
+        positions.append(state["theta"].detach().clone())
+        calls.append(counter.calls)
+    return Chain(
+        torch.stack(positions),
+        torch.tensor(calls).diff(),
+        warmup_evaluations,
+        len(kernel.diagnostics()["divergences"]),
+        float(kernel.logging()["acc. prob"]),
+        float(kernel.step_size),
+    )
+
+
+def _resolve(posterior: Any) -> tuple[LossSurface, Vector]:
+    if isinstance(posterior, LossSurface):
+        return posterior, posterior.initial
+    surface = getattr(posterior, "surface", None)
+    if isinstance(surface, LossSurface) and isinstance(posterior, Fitted):
+        return surface, posterior.map_parameters
+    raise TypeError(
+        f"posterior: expected a dims.LossSurface or what dims.fit returns, got "
+        f"{type(posterior).__name__}"
+    )
+
+
+def _load_pyro() -> tuple[Callable[..., Any], Callable[..., Tensor], Callable[..., Tensor]]:
+    try:
+        from pyro.infer.mcmc import NUTS
+        from pyro.ops.stats import effective_sample_size, split_gelman_rubin
+    except ImportError as error:
+        raise ImportError("hmc needs pyro: pip install 'dims[hmc]'") from error
+    return NUTS, effective_sample_size, split_gelman_rubin
+
+
+def _finite(number: Tensor) -> float | None:
+    return float(number) if number.isfinite() else None
+
+
+def _warn(divergences: int) -> None:
+    if divergences:
+        warnings.warn(
+            f"hmc: {divergences} transitions diverged, so parts of the posterior may be missing; "
+            "raise target_acceptance (0.95) or warmup",
+            HmcWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,25 @@
+"""Sub-commands, one file each."""
+
+from __future__ import annotations
+
+import typer
+
+from dims.commands.demo import demo
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="dims",
+    help="Sample the minima of neural-network losses by dissipative Riemannian mechanics.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def root() -> None:
+    """Sample the minima of neural-network losses by dissipative Riemannian mechanics."""
+
+
+app.command()(demo)

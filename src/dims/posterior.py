@@ -1,0 +1,215 @@
+"""`fit`: from a trained network to a posterior; `Posterior.sample`: draws by four methods."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from dims.curvature import Curvature, fit_curvature, from_laplace
+from dims.draws import Draws
+from dims.evidence import EvidenceFit, log_marginal_likelihood, tune_evidence
+from dims.likelihoods import Gaussian, Likelihood
+from dims.loss_surface import LossSurface
+from dims.parameters import Selection
+from dims.progress import progress_reporter
+from dims.samplers import SAMPLERS, Start
+from dims.settle import settle
+from dims.shapes import RowVectors, Vector
+from dims.solvers.batch import Progress
+from dims.velocity import start_velocities
+
+__all__ = ["NotAMinimumWarning", "Posterior", "fit"]
+
+
+class NotAMinimumWarning(UserWarning):
+    """θ* is not a minimum of the surface that is sampled."""
+
+
+STEEP = 1.0  # ‖g(θ*)‖ above this: the graph is steeper than 45° where sampling starts
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A surface, θ*, the curvature there and the evidence; everything sampling needs."""
+
+    surface: LossSurface
+    map_parameters: Vector
+    curvature: Curvature
+    gradient: Vector  # of the surface at θ*
+    log_marginal_likelihood: float
+    evidence: EvidenceFit | None  # None where nothing was tuned
+
+    @property
+    def prior_precision(self) -> float | Tensor:
+        precision = self.surface.prior_precision
+        return float(precision) if precision.ndim == 0 else precision
+
+    @property
+    def noise_std(self) -> float | None:
+        """σ of a Gaussian likelihood; None for classification."""
+        likelihood = self.surface.likelihood
+        return likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+
+    @property
+    def gradient_norm(self) -> float:
+        """‖g(θ*)‖: zero at a true minimum of the sampled surface."""
+        return float(self.gradient.double().norm())
+
+    def velocities(self, count: int, seed: int = 0, first: int = 0) -> RowVectors:
+        """ε of draws `first` … `first` + count − 1, centred Laplace draws, (count, K).
+
+        Draw i depends on (seed, i) only, and all methods share it.
+        """
+        precision = self.curvature.precision_for(self.surface)
+        return start_velocities(precision, count, seed, first)
+
+    def sample(
+        self,
+        count: int,
+        method: str = "dims",
+        *,
+        friction: float | None = None,
+        gravity: float | None = None,
+        max_time: float | None = None,
+        precondition: bool | None = None,
+        solver: str | None = None,
+        tolerance: float | None = None,
+        settle: Literal["stiff", "full", "default"] | None = "default",
+        certify: bool | None = None,
+        compile: bool | None = None,
+        seed: int = 0,
+        progress: bool | Callable[[Progress], None] = True,
+    ) -> Draws:
+        """Draw S parameter vectors by "la", "linla", "rla" or "dims".
+
+        What is left at None takes the method's default: friction 0.1, gravity 1, max_time 1 for
+        "rla" and 50 for "dims", start velocity G^(−½)ε (`precondition=False`: ε, as the published
+        runs), solver "rattle", settling "stiff" (`settle=None`: none). An argument that means
+        nothing to the method is refused.
+        """
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"count: the number of draws must be at least 1, got {count!r}")
+        if method not in SAMPLERS:
+            raise ValueError(f"method: {method!r} is unknown; there are {', '.join(SAMPLERS)}")
+        given: dict[str, Any] = {
+            "friction": friction,
+            "gravity": gravity,
+            "max_time": max_time,
+            "precondition": precondition,
+            "solver": solver,
+            "tolerance": tolerance,
+            "certify": certify,
+            "compile": compile,
+        }
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if settle != "default":
+            chosen["settle"] = settle
+        kind = SAMPLERS[method]
+        known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"{name}: it has no meaning for method {method!r}; leave it out")
+        start = Start(self.surface, self.map_parameters, self.gradient)
+        with progress_reporter(progress, method) as report:
+            return kind(**chosen).sample(start, self.velocities(count, seed), seed, report)
+
+
+def fit(
+    model: nn.Module,
+    train_data: Any,
+    likelihood: str | Likelihood,
+    *,
+    curvature: str | Any = "full",
+    curvature_kind: str = "ggn",
+    rank: int = 100,
+    tune: bool = True,
+    prior_precision: float | Tensor | None = None,
+    noise_std: float | None = None,
+    prior_structure: str = "scalar",
+    effective_points: float | None = None,
+    loss_scale: float = 1.0,
+    refine: bool = False,
+    parameters: Selection = None,
+) -> Posterior:
+    """Fit the Laplace posterior of a trained network, which also gives the start velocities.
+
+    `curvature` is "full", "diagonal", "kronecker", "low_rank" or a fitted laplace-torch object.
+    With `tune`, prior precision (and noise) maximise the marginal likelihood; without it the
+    given values stand (1 where none is given). `refine` walks θ* to a minimum of the surface that
+    is sampled, which differs from the one it was trained on.
+    """
+    if noise_std is not None:
+        likelihood = _with_noise(likelihood, noise_std)
+    surface = LossSurface(
+        model,
+        train_data,
+        likelihood,
+        1.0 if prior_precision is None else prior_precision,
+        effective_points=effective_points,
+        loss_scale=loss_scale,
+        parameters=parameters,
+    )
+    theta = surface.initial
+    evidence = None
+    fitted = _fit_curvature(surface, theta, curvature, curvature_kind, rank)
+    noise_known = noise_std is not None or not isinstance(surface.likelihood, Gaussian)
+    if tune and not (prior_precision is not None and noise_known):
+        evidence = tune_evidence(
+            surface,
+            theta,
+            fitted,
+            prior="fixed" if prior_precision is not None else prior_structure,
+            tune_noise=noise_std is None,
+        )
+        surface = _tuned(surface, evidence)
+    if refine:
+        theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
+        fitted = _fit_curvature(surface, theta, curvature, curvature_kind, rank)
+    _, gradient = surface.value_and_grad(theta.unsqueeze(0))
+    posterior = Posterior(
+        surface,
+        theta,
+        fitted,
+        gradient[0],
+        log_marginal_likelihood(surface, theta, fitted),
+        evidence,
+    )
+    if posterior.gradient_norm > STEEP:
+        warnings.warn(
+            f"θ* is no minimum of the sampled surface: its gradient norm is "
+            f"{posterior.gradient_norm:.3g} (training minimised another loss, or stopped early). "
+            "Draws start on a slope; refine=True walks to a minimum first",
+            NotAMinimumWarning,
+            stacklevel=2,
+        )
+    return posterior
+
+
+def _with_noise(likelihood: str | Likelihood, noise_std: float) -> Likelihood:
+    if likelihood == "regression":
+        return Gaussian(noise_std)
+    if isinstance(likelihood, Gaussian):
+        return likelihood.with_noise(noise_std)
+    raise ValueError(f"noise_std: it belongs to regression only; the likelihood is {likelihood!r}")
+
+
+def _fit_curvature(
+    surface: LossSurface, theta: Vector, curvature: str | Any, kind: str, rank: int
+) -> Curvature:
+    if isinstance(curvature, str):
+        return fit_curvature(surface, theta, curvature, kind, rank)
+    return from_laplace(curvature, surface, theta)
+
+
+def _tuned(surface: LossSurface, evidence: EvidenceFit) -> LossSurface:
+    """The surface under the prior and noise that the evidence chose."""
+    likelihood = None
+    if evidence.noise_std is not None:
+        assert isinstance(surface.likelihood, Gaussian)
+        likelihood = surface.likelihood.with_noise(evidence.noise_std)
+    return surface.with_settings(likelihood=likelihood, prior_precision=evidence.prior_precision)

@@ -1,0 +1,22 @@
+"""The four samplers of the paper: one signature, the same velocity draws ε.
+
+Laplace returns θ* + ε, the linearised one reads the same points with the linearised network,
+Riemannian follows the geodesic of ε to t = 1, DiMS follows ε until its energy is spent.
+"""
+
+from __future__ import annotations
+
+from dims.samplers.dissipative import Dissipative
+from dims.samplers.laplace import Laplace
+from dims.samplers.linearised import Linearised
+from dims.samplers.riemannian import Riemannian
+from dims.samplers.start import Sampler, Start
+
+__all__ = ["SAMPLERS", "Dissipative", "Laplace", "Linearised", "Riemannian", "Sampler", "Start"]
+
+SAMPLERS: dict[str, type[Sampler]] = {
+    "la": Laplace,
+    "linla": Linearised,
+    "rla": Riemannian,
+    "dims": Dissipative,
+}

@@ -1,0 +1,95 @@
+"""DiMS: the particle of ε falls, is slowed by friction, and comes to rest on a minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dims.certificate import certify
+from dims.draws import Draws
+from dims.dynamics import dissipative
+from dims.integrate import Path, integrate, resolve_solver
+from dims.samplers.start import Start, measure, trajectory_fields
+from dims.settle import settle
+from dims.shapes import RowVectors
+from dims.solvers.batch import Progress
+
+__all__ = ["Dissipative"]
+
+SETTLING = ("stiff", "full")
+
+
+@dataclass(frozen=True)
+class Dissipative:
+    """Friction η₀, gravity κ, time and start of the trajectory; how its end is brought to rest.
+
+    `settle` is "stiff", "full" or None; `certify` asks for Hessian eigenvalues and a verdict.
+    Both are off in runs that follow the paper.
+    """
+
+    friction: float = 0.1
+    gravity: float = 1.0
+    max_time: float = 50.0
+    precondition: bool = True
+    solver: str = "rattle"
+    tolerance: float | None = None
+    settle: str | None = "stiff"
+    certify: bool = True
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        dissipative(self.gravity, self.friction)
+        resolve_solver(self.solver, self.tolerance)
+        if self.settle is not None and self.settle not in SETTLING:
+            raise ValueError(
+                f"settle: {self.settle!r} is unknown; give one of {', '.join(SETTLING)} or None"
+            )
+
+    def sample(
+        self,
+        start: Start,
+        noise: RowVectors,
+        seed: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Draws:
+        path = integrate(
+            start.surface,
+            start.position,
+            start.velocities(noise, self.precondition),
+            dynamics=dissipative(self.gravity, self.friction),
+            solver=self.solver,
+            tolerance=self.tolerance,
+            max_time=self.max_time,
+            compile=self.compile,
+            progress=progress,
+        )
+        return Draws(
+            method="dims",
+            surface=start.surface,
+            map_parameters=start.position,
+            seed=seed,
+            settings=vars(self),
+            **self._deliver(start, path),
+            **trajectory_fields(path),
+        )
+
+    def _deliver(self, start: Start, path: Path) -> dict[str, Any]:
+        """Settle and certify the ends; rows that failed are delivered as they are."""
+        thetas = path.end
+        displacement = torch.zeros_like(path.arc_length)
+        if self.settle is not None:
+            settled = settle(start.surface, thetas, method=self.settle)
+            thetas, displacement = settled.positions, settled.displacement
+        fields = {
+            "parameters": thetas,
+            "displacement": displacement,
+            **measure(start.surface, thetas)._asdict(),
+        }
+        if self.certify:
+            certificates = certify(start.surface, thetas)
+            fields["smallest_eigenvalue"] = certificates.smallest_eigenvalue
+            fields["verdict"] = [verdict.name for verdict in certificates.verdict]
+        return fields

@@ -1,0 +1,62 @@
+"""The Riemannian Laplace approximation: the geodesic of ε on the graph of the loss, at t = 1.
+
+Reference: F. Bergamin, P. Moreno-Muñoz, S. Hauberg and G. Arvanitidis, "Riemannian Laplace
+approximations for Bayesian neural networks", NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dims.draws import Draws
+from dims.dynamics import geodesic
+from dims.integrate import integrate, resolve_solver
+from dims.samplers.start import Start, measure, trajectory_fields
+from dims.shapes import RowVectors
+from dims.solvers.batch import Progress
+
+__all__ = ["Riemannian"]
+
+
+@dataclass(frozen=True)
+class Riemannian:
+    """How long, how started, and how integrated."""
+
+    max_time: float = 1.0
+    precondition: bool = True
+    solver: str = "rattle"
+    tolerance: float | None = None
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        resolve_solver(self.solver, self.tolerance)
+
+    def sample(
+        self,
+        start: Start,
+        noise: RowVectors,
+        seed: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Draws:
+        path = integrate(
+            start.surface,
+            start.position,
+            start.velocities(noise, self.precondition),
+            dynamics=geodesic(),
+            solver=self.solver,
+            tolerance=self.tolerance,
+            max_time=self.max_time,
+            compile=self.compile,
+            progress=progress,
+        )
+        return Draws(
+            parameters=path.end,
+            method="rla",
+            surface=start.surface,
+            map_parameters=start.position,
+            seed=seed,
+            settings=vars(self),
+            **measure(start.surface, path.end)._asdict(),
+            **trajectory_fields(path),
+        )

@@ -1,0 +1,65 @@
+"""What every sampler starts from, and what it must be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from dims.draws import Draws
+from dims.integrate import Path
+from dims.loss_surface import LossSurface
+from dims.shapes import RowScalars, RowVectors, Vector
+from dims.solvers.batch import Progress
+from dims.velocity import precondition
+
+__all__ = ["Sampler", "Start", "trajectory_fields"]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A surface, the trained θ* on it and the gradient there."""
+
+    surface: LossSurface
+    position: Vector
+    gradient: Vector
+
+    def velocities(self, noise: RowVectors, preconditioned: bool) -> RowVectors:
+        """v = G^(−½)·ε, whose energy does not depend on the slope at θ*, or v = ε."""
+        return precondition(noise, self.gradient) if preconditioned else noise
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Settings of one method, a frozen dataclass; `sample` turns ε (S, K) into draws."""
+
+    def sample(
+        self,
+        start: Start,
+        noise: RowVectors,
+        seed: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Draws: ...
+
+
+class Measured(NamedTuple):
+    loss: RowScalars
+    gradient_norm: RowScalars
+
+
+def measure(surface: LossSurface, thetas: RowVectors) -> Measured:
+    """Loss and gradient norm of delivered draws."""
+    loss, gradient = surface.value_and_grad(thetas)
+    return Measured(loss, gradient.double().norm(dim=-1))
+
+
+def trajectory_fields(path: Path) -> dict[str, Any]:
+    """The part of a draw that tells of its trajectory."""
+    return {
+        "status": path.status,
+        "kinetic_energy": path.kinetic_energy[-1],
+        "energy_violation": path.energy_violation,
+        "energy_balance": path.energy_balance,
+        "arc_length": path.arc_length,
+        "evaluations": path.evaluations,
+    }

@@ -1,0 +1,134 @@
+"""SWAG against SGD by torch alone, with moments taken from the recorded iterates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from baseline_problems import (
+    NOISE,
+    PRIOR,
+    class_data,
+    linear_regression,
+    network,
+    randn,
+    regression_data,
+    untouched,
+)
+from torch import Tensor
+
+import dims
+from dims.baselines import swag
+from dims.baselines.swag import collect_moments
+
+RUN: dict[str, Any] = {"epochs": 9, "lr": 0.02, "batch_size": 8, "rank": 4}
+
+
+def recorded_iterates(momentum: float, seed: int, effective: float, scale: float) -> Tensor:
+    """The weights after every epoch and before the first, on a quadratic, by hand."""
+    problem = linear_regression()
+    x, y = problem.data
+    design = torch.cat([x, torch.ones(25, 1, dtype=torch.float64)], 1)
+    theta, velocity = problem.mean.clone(), torch.zeros(3, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    iterates = [theta]
+    for _ in range(9):
+        order = torch.randperm(25, generator=generator)
+        for start in range(0, 25, 8):
+            batch = order[start : start + 8]
+            residual = design[batch] @ theta - y[batch, 0]
+            data = effective / len(batch) * design[batch].T @ residual / NOISE**2
+            velocity = momentum * velocity + scale * (data + PRIOR * theta) / 25
+            theta = theta - 0.02 * velocity
+        iterates.append(theta)
+    return torch.stack(iterates)
+
+
+@pytest.mark.parametrize(
+    ("momentum", "seed", "effective", "scale"),
+    [(0.0, 0, 25.0, 1.0), (0.9, 5, 25.0, 1.0), (0.5, 1, 10.0, 0.5)],
+)
+def test_moments_are_those_of_the_recorded_iterates(
+    momentum: float, seed: int, effective: float, scale: float
+) -> None:
+    problem = linear_regression()
+    surface = dims.LossSurface(
+        problem.model,
+        problem.data,
+        dims.Gaussian(NOISE),
+        PRIOR,
+        effective_points=effective,
+        loss_scale=scale,
+    )
+    moments = collect_moments(surface, **RUN, momentum=momentum, seed=seed)
+    iterates = recorded_iterates(momentum, seed, effective, scale)
+    torch.testing.assert_close(moments.mean, iterates.mean(0))
+    torch.testing.assert_close(moments.variance, iterates.var(0, correction=0))
+    last = [iterates[n] - iterates[: n + 1].mean(0) for n in range(6, 10)]
+    torch.testing.assert_close(moments.deviations, torch.stack(last))
+
+
+def test_draws_have_the_covariance_of_the_formula() -> None:
+    problem = linear_regression()
+    options: dict[str, Any] = {"noise_std": NOISE, "prior_precision": PRIOR, **RUN}
+    draws = swag(problem.model, problem.data, "regression", 20_000, **options)
+    iterates = recorded_iterates(0.0, 0, 25.0, 1.0)
+    last = torch.stack([iterates[n] - iterates[: n + 1].mean(0) for n in range(6, 10)])
+    covariance = 0.5 * torch.diag(iterates.var(0, correction=0)) + last.T @ last / (2 * 3)
+    # Whitened, every entry of the sampled covariance is off by about √(2/S) = 0.01.
+    root = torch.linalg.inv(torch.linalg.cholesky(covariance))
+    white = (draws.parameters - iterates.mean(0)) @ root.T
+    assert float(white.mean(0).abs().max()) < 5 / 20_000**0.5
+    error = white.T @ white / 20_000 - torch.eye(3, dtype=torch.float64)
+    assert float(error.abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_seeds_reproduce_and_nothing_else_is_touched(dtype: torch.dtype) -> None:
+    model = network(0, outputs=3, dtype=dtype)
+    with untouched(model):
+        draws = swag(model, class_data(), "classification", 6, **RUN, seed=3)
+    torch.rand(5)
+    with torch.no_grad():
+        again = swag(model, class_data(), "classification", 6, **RUN, seed=3)
+    assert torch.equal(again.parameters, draws.parameters)
+    other = swag(model, class_data(), "classification", 6, **RUN, seed=4)
+    assert not torch.equal(other.parameters, draws.parameters)
+    assert draws.method == "swag"
+    assert draws.parameters.dtype == dtype
+    assert torch.isfinite(draws.loss).all()
+    assert draws.predict(class_data()[0].to(dtype)).probabilities.shape == (21, 3)
+
+
+def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
+    draws = swag(network(), regression_data(), "regression", 3, **RUN, parameters=["2"])
+    assert draws.parameters.shape == (3, 6)
+    draws.save(tmp_path / "swag.safetensors")
+    loaded = dims.load(tmp_path / "swag.safetensors", model=network())
+    assert loaded.settings == {**RUN, "momentum": 0.0}
+    x = randn(4, 3)
+    assert torch.equal(loaded.predict(x).samples, draws.predict(x).samples)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"count": 0}, "count"),
+        ({"lr": 0.0}, "lr"),
+        ({"lr": float("nan")}, "lr"),
+        ({"lr": 1e40}, "diverged in epoch"),
+        ({"epochs": 0}, "epochs"),
+        ({"rank": 1}, "rank"),
+        ({"rank": 10}, "rank: 10 deviations, but 9 epochs"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"seed": -1}, "seed"),
+        ({"noise_std": -1.0}, "noise_std"),
+    ],
+)
+def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:
+    problem = linear_regression()
+    with pytest.raises(ValueError, match=reason):
+        swag(problem.model, problem.data, "regression", **{"count": 2, **RUN, **wrong})

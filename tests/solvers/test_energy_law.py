@@ -1,0 +1,116 @@
+"""Lemma 1 on whole trajectories at the default settings: E = T + κL falls by ∫2ηT dt.
+
+Most energy goes early, so the balance is also asked for from t = 1 on.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import dims
+import problems
+
+VELOCITIES = 20
+SURFACES = {
+    "sphere": (problems.sphere, [1.0, 0.0, 0.0, 0.0, 0.0]),
+    "ring": (problems.ring, [1.0, 0.0]),
+    "deep linear": (problems.deep_linear, [1.0, 1.0, 1.0]),
+    "two basins": (problems.two_basins, [-1.0, 0.0]),
+}
+
+
+def start(name: str) -> tuple[dims.Surface, Tensor, Tensor]:
+    """A surface, a point near a minimum, and standard normal velocities."""
+    build, position = SURFACES[name]
+    generator = torch.Generator().manual_seed(0)
+    velocities = torch.randn(VELOCITIES, len(position), generator=generator, dtype=torch.float64)
+    return build(), torch.tensor(position, dtype=torch.float64), velocities
+
+
+def kinetic_energy(surface: dims.Surface, path: dims.Path) -> Tensor:
+    """T at every saved state, from a fresh gradient."""
+    slopes = torch.stack([surface.value_and_grad(thetas)[1] for thetas in path.positions])
+    climb = (slopes * path.velocities).sum(-1)
+    return 0.5 * (path.velocities.square().sum(-1) + climb.square())
+
+
+def assert_within(limit: float, shares: Tensor) -> None:
+    """No row, at no time, above the limit; else name the rows."""
+    worst = shares.reshape(-1, VELOCITIES).amax(0)
+    broken = {row: f"{share:.1e}" for row, share in enumerate(worst.tolist()) if not share <= limit}
+    assert broken == {}
+
+
+@pytest.fixture(scope="module", params=SURFACES)
+def path(request: pytest.FixtureRequest) -> dims.Path:
+    surface, position, velocities = start(request.param)
+    return dims.integrate(
+        surface,
+        position,
+        velocities,
+        dynamics=dims.dissipative(1.0, 0.1),
+        save_at=[1.0, 2.0, 5.0, 10.0, 20.0, 50.0],
+        max_time=50.0,
+        max_evaluations=20_000,
+    )
+
+
+def test_every_row_arrives(path):
+    assert path.status == [dims.Status.FINISHED] * VELOCITIES
+    assert (path.dissipated[0] > 0).all()
+    assert (path.dissipated.diff(dim=0) > 0).all()
+
+
+def test_the_energy_does_not_rise(path):
+    assert_within(1e-2, path.energy_violation)
+    left = torch.cat([path.start_energy.unsqueeze(0), path.energy]) - path.lowest_loss
+    assert_within(1e-2, left.diff(dim=0) / left[:-1])
+
+
+def test_what_is_lost_is_what_friction_took(path):
+    assert_within(1e-2, path.energy_balance.abs() / path.dissipated[-1])
+
+
+def test_the_same_from_t_1_on(path):
+    lost = path.energy[0] - path.energy[-1]
+    taken = path.dissipated[-1] - path.dissipated[0]
+    assert_within(2e-2, (lost - taken).abs() / taken)
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_geodesics_keep_their_kinetic_energy(name):
+    surface, position, velocities = start(name)
+    path = dims.integrate(
+        surface,
+        position,
+        velocities,
+        dynamics=dims.geodesic(),
+        save_at=[0.0, 0.5, 1.0, 2.0],
+        max_time=2.0,
+    )
+    assert path.status == [dims.Status.FINISHED] * VELOCITIES
+    kinetic = kinetic_energy(surface, path)
+    assert_within(1e-2, (kinetic / kinetic[0] - 1).abs())
+    assert_within(1e-2, path.energy_violation)
+    assert path.dissipated.abs().max() == 0
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_gravity_alone_conserves_the_energy(name):
+    surface, position, velocities = start(name)
+    path = dims.integrate(
+        surface,
+        position,
+        velocities,
+        dynamics=dims.gravitational(1.0),
+        save_at=[0.0, 1.0, 2.0, 5.0],
+        max_time=5.0,
+    )
+    assert path.status == [dims.Status.FINISHED] * VELOCITIES
+    values = torch.stack([surface.value(thetas) for thetas in path.positions])
+    energy = kinetic_energy(surface, path) + values
+    scale = energy[0] - path.lowest_loss
+    assert_within(1e-2, ((energy - energy[0]) / scale).abs())
+    assert_within(1e-2, path.energy_violation)

@@ -1,0 +1,263 @@
+"""The scikit-learn estimators: its own checks, problems they must learn, seeds, and bad input."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from dims.estimators import DimsClassifier, DimsRegressor
+from dims.posterior import NotAMinimumWarning
+
+FAST: dict[str, Any] = {
+    "hidden": (4,),
+    "epochs": 100,
+    "learning_rate": 0.05,
+    "n_draws": 4,
+    "max_time": 0.5,
+    "settle": None,
+    "certify": False,
+}
+UNREFINED = FAST | {"hidden": (2,), "epochs": 40, "n_draws": 2, "max_time": 0.05, "refine": False}
+
+EXPECTED_FAILURES: dict[type, dict[str, str]] = {DimsClassifier: {}, DimsRegressor: {}}
+EXPECTED_SKIPS = {"check_array_api_input"}  # runs only where SCIPY_ARRAY_API is set
+
+
+def moons(points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    return make_moons(points, noise=0.15, random_state=0)
+
+
+def sine(points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """A sine in strange units: features around 1000, targets around −50."""
+    random = np.random.RandomState(0)
+    x = random.uniform(-1.5, 1.5, (points, 1))
+    y = np.sin(2 * x[:, 0]) + 0.1 * random.randn(points)
+    return 1000 + 100 * x, -50 + 20 * y
+
+
+# Its data sets are tiny or constant, so the evidence has no maximum; refining is tested below.
+@pytest.mark.filterwarnings("ignore::dims.posterior.NotAMinimumWarning")
+@pytest.mark.filterwarnings("ignore::dims.evidence.EvidenceWarning")
+@pytest.mark.usefixtures("unchecked")  # it gives the constructor values of every type
+@pytest.mark.parametrize("kind", [DimsClassifier, DimsRegressor])
+def test_scikit_learn_accepts_the_estimator(kind):
+    results = check_estimator(
+        kind(**UNREFINED),
+        expected_failed_checks=EXPECTED_FAILURES[kind],
+        on_fail=None,
+        on_skip=None,
+    )
+    ended = {status: [] for status in ("passed", "skipped", "failed", "xfail")}
+    for result in results:
+        ended[result["status"]].append((result["check_name"], result["exception"]))
+    assert ended["failed"] == []
+    assert {name for name, _ in ended["skipped"]} <= EXPECTED_SKIPS
+    assert len(ended["passed"]) > 40
+
+
+@pytest.mark.parametrize("method", ["dims", "rla"])
+def test_classifier_learns_moons(method):
+    given = FAST | {"hidden": (8,), "epochs": 200, "method": method}
+    if method == "rla":
+        given |= {"settle": "default", "certify": None}
+    model = DimsClassifier(**given, random_state=0).fit(*moons(150))
+    test = make_moons(200, noise=0.15, random_state=1)
+    assert model.score(*test) > 0.9
+    assert model.posterior_.gradient_norm < 1e-3
+    assert len(model.draws_) == 4
+    assert model.draws_.method == method
+
+
+def test_regressor_learns_a_sine_in_the_units_of_y():
+    x, y = sine()
+    model = DimsRegressor(**FAST | {"epochs": 300}, random_state=0).fit(x, y)
+    mean, std = model.predict(x, return_std=True)
+    assert model.score(x, y) > 0.9
+    assert np.array_equal(mean, model.predict(x))
+    assert 1.0 < np.median(std) < 5.0  # the noise has σ = 2
+    assert 0.8 < np.mean(np.abs(y - mean) < 2 * std) <= 1.0
+
+
+def test_uncertainty_grows_away_from_the_data():
+    x, y = sine()
+    model = DimsRegressor(**FAST | {"n_draws": 10}, random_state=0).fit(x, y)
+    _, inside = model.predict([[950.0], [1000.0], [1050.0]], return_std=True)
+    _, outside = model.predict([[500.0], [1500.0]], return_std=True)
+    assert outside.min() > 1.5 * inside.max()
+
+
+def test_several_classes_with_names():
+    x, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = DimsClassifier(**FAST, random_state=0).fit(x, names)
+    probabilities = model.predict_proba(x)
+    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
+    assert probabilities.shape == (150, 3)
+    assert np.allclose(probabilities.sum(axis=1), 1)
+    assert set(model.predict(x)) <= set(names)
+    assert model.score(x, names) > 0.93
+
+
+def test_binary_probabilities_follow_the_order_of_the_classes():
+    x, y = moons()
+    names = np.where(y == 1, "a", "b")
+    model = DimsClassifier(**FAST, random_state=0).fit(x, names)
+    assert list(model.classes_) == ["a", "b"]
+    assert model.posterior_.surface.outputs == 1
+    assert (model.predict_proba(x)[:, 0] > 0.5).tolist() == (model.predict(x) == "a").tolist()
+    assert model.score(x, names) > 0.8
+
+
+def test_several_outputs_keep_their_own_units():
+    x, y = sine()
+    both = np.stack([y, -1e4 * y], axis=1)
+    model = DimsRegressor(**FAST | {"epochs": 300}, random_state=0).fit(x, both)
+    mean, std = model.predict(x, return_std=True)
+    assert mean.shape == std.shape == both.shape
+    assert model.score(x, both) > 0.9
+    column = DimsRegressor(**FAST, random_state=0).fit(x, y[:, None])
+    assert column.predict(x).shape == (60, 1)
+
+
+def test_draws_take_features_as_they_are():
+    x, y = moons()
+    model = DimsClassifier(**FAST, random_state=0).fit(x, y)
+    predictive = model.draws_.predict(torch.as_tensor(x))
+    assert np.array_equal(predictive.probabilities.numpy(), model.predict_proba(x))
+    assert predictive.mutual_information.shape == (100,)
+
+
+def test_same_random_state_same_draws_and_no_global_seed():
+    x, y = moons()
+    before = torch.get_rng_state()
+    first, same, other = (
+        DimsClassifier(**FAST, random_state=seed).fit(x, y).draws_.parameters for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_random_state_object_goes_on():
+    x, y = moons()
+    random = np.random.RandomState(0)
+    model = DimsClassifier(**FAST, random_state=random)
+    first = model.fit(x, y).draws_.parameters
+    assert not torch.equal(first, model.fit(x, y).draws_.parameters)
+    model.set_params(random_state=np.random.RandomState(0))
+    assert torch.equal(first, model.fit(x, y).draws_.parameters)
+
+
+def test_parameters_survive_clone_and_set_params():
+    model = DimsRegressor(hidden=(3, 2), friction=0.5, random_state=1)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert copy.set_params(n_draws=7, method="rla").n_draws == 7
+    assert model.n_draws != 7
+    assert "friction=0.5" in repr(model)
+
+
+def test_settings_reach_the_sampler():
+    model = DimsRegressor(**FAST | {"friction": 0.7, "gravity": 2.0}, random_state=0).fit(*sine())
+    settings = model.draws_.settings
+    assert (settings["friction"], settings["gravity"], settings["max_time"]) == (0.7, 2.0, 0.5)
+    fixed = DimsRegressor(**FAST, prior_precision=0.3, random_state=0).fit(*sine())
+    assert fixed.posterior_.prior_precision == pytest.approx(0.3)
+    assert fixed.posterior_.noise_std != 1.0
+
+
+def test_pickle_predicts_the_same():
+    x, y = sine()
+    model = DimsRegressor(**FAST, random_state=0).fit(x, y)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(x), model.predict(x))
+
+
+def test_grid_search_over_a_pipeline():
+    x, y = moons()
+    pipeline = make_pipeline(MinMaxScaler(), DimsClassifier(**FAST, random_state=0))
+    grid = {"dimsclassifier__hidden": [(2,), (6,)], "dimsclassifier__n_draws": [2]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(x, y)
+    assert search.best_score_ > 0.8
+    assert search.best_estimator_["dimsclassifier"].n_features_in_ == 2
+
+
+def test_slope_at_the_start_is_told_where_refining_is_off():
+    with pytest.warns(NotAMinimumWarning, match="refine=True"):
+        DimsRegressor(**FAST | {"refine": False, "epochs": 5}, random_state=0).fit(*sine())
+
+
+def test_draws_that_end_early_are_told(monkeypatch):
+    monkeypatch.setattr("dims.solvers.rows.Status.ok", False)
+    with pytest.warns(ConvergenceWarning, match="4 of 4 draws ended early"):
+        DimsRegressor(**FAST, random_state=0).fit(*sine())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"activation": "relu"}, "activation: 'relu' is unknown; there are gelu, silu, tanh"),
+        ({"hidden": (4, 0)}, "hidden: expected widths"),
+        ({"hidden": (2.5,)}, "hidden: expected widths"),
+        ({"hidden": 8}, "hidden: expected widths"),
+        ({"epochs": -1}, "epochs: expected a whole number, at least 0"),
+        ({"epochs": 2.5}, "epochs: expected a whole number"),
+        ({"learning_rate": 0.0}, "learning_rate: must not be 0"),
+        ({"learning_rate": 1e300}, "learning_rate: training diverged"),
+        ({"weight_decay": -0.1}, "weight_decay: expected a finite number, not negative"),
+        ({"n_draws": 0}, "n_draws: expected a whole number, at least 1"),
+        ({"method": "hmc"}, "method: 'hmc' is unknown; there are la, linla, rla, dims"),
+        ({"method": "la"}, "max_time: it has no meaning for method 'la'"),
+        ({"curvature": "round"}, "curvature|structure"),
+        ({"random_state": "x"}, "cannot be used to seed"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        DimsClassifier(**FAST | given).fit(*moons(20))
+
+
+def test_bad_data_are_refused():
+    x, y = moons(20)
+    model = DimsClassifier(**FAST, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.where(x > 1, np.nan, x), y)
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(x, np.zeros(20))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        model.fit(x, x[:, 0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(x, y[:-1])
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        model.fit(x, y).predict(x[:, :1])
+
+
+def test_scikit_learn_is_imported_only_where_it_is_used():
+    script = """
+import sys
+import dims
+assert "sklearn" not in sys.modules, "import dims imported scikit-learn"
+sys.modules["sklearn"] = None
+try:
+    import dims.estimators
+except ImportError as error:
+    assert "pip install 'dims[sklearn]'" in str(error), error
+else:
+    raise AssertionError("no ImportError")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

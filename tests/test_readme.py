@@ -1,0 +1,22 @@
+"""The README's examples run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.filterwarnings("ignore::dims.posterior.NotAMinimumWarning")
+def test_python_blocks_run_in_order():
+    assert len(BLOCKS) == 2
+    names: dict[str, object] = {}
+    for block in BLOCKS:
+        exec(compile(block, "README.md", "exec"), names)
+    prediction = names["prediction"]
+    assert prediction.mean.shape == (2, 1)
+    assert prediction.epistemic[1] > prediction.epistemic[0]  # wider away from the data
