@@ -35,6 +35,7 @@ def short_path(friction: float = 0.3, rows: int = 4) -> dims.Path:
 )
 @pytest.mark.parametrize("friction", [0.1, 1.0])
 @pytest.mark.parametrize("time", [0.2, 5.0])
+@pytest.mark.usefixtures("unchecked")
 def test_the_bounds_hold_on_trajectories(surface, start, friction, time):
     path = dims.integrate(
         surface,

@@ -104,6 +104,7 @@ def test_the_default_is_dims():
 
 
 @pytest.mark.parametrize(("solver", "atol"), [(dims.Rattle(1e-4), 5e-3), (dims.Dopri5(), 5e-5)])
+@pytest.mark.usefixtures("unchecked")
 def test_saved_states_are_those_of_runs_that_end_there(solver, atol):
     surface, velocities = dims.Surface(loss), randn(3, 2)
     times = [0.0, 0.2, 0.7, 1.1]
@@ -145,6 +146,7 @@ def test_a_row_that_ends_early_stays_where_it_ended(solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("dynamics", [dims.damped(0.7, 0.3), dims.dissipative(0.7, 0.3)])
+@pytest.mark.usefixtures("unchecked")
 def test_numbers_of_a_path_against_their_definitions(solver, dynamics):
     """Energies by autograd at the saved states; integrals by sums over a fine grid of them."""
     surface, velocities = dims.Surface(loss), randn(2, 2)

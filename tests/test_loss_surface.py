@@ -204,6 +204,7 @@ def wide(kind: str) -> tuple[nn.Module, tuple[Tensor, Tensor], str]:
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 @pytest.mark.parametrize("method", ["value", "value_and_grad", "grad_and_hvp"])
+@pytest.mark.usefixtures("unchecked")
 def test_memory_is_bounded_by_the_budget_and_not_by_the_data(kind, method):
     """Beyond what all rows need for one point, the tensors alive stay within the budget."""
     model, (x, y), likelihood = wide(kind)

@@ -38,6 +38,7 @@ def test_thresholds_must_be_positive(bad):
 
 
 @pytest.mark.parametrize("solver", ["rattle", "dopri5"])
+@pytest.mark.usefixtures("unchecked")
 def test_a_row_stops_where_the_condition_first_holds(solver):
     stop = dims.AtRest(1e-3, 3e-2)
     start, velocity = numbers(1.0, -0.5), numbers(0.3, 0.4)
