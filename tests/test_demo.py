@@ -17,6 +17,7 @@ def result():
     return run_demo(SMALL)
 
 
+@pytest.mark.slow
 def test_draws_follow_both_methods_and_fit_the_points(result):
     surface = result.posterior.surface
     assert result.rla_curves.shape == result.dims_curves.shape == (3, 200)
@@ -25,12 +26,14 @@ def test_draws_follow_both_methods_and_fit_the_points(result):
     assert (result.dims.energy_violation < 1e-2).all()
 
 
+@pytest.mark.slow
 def test_the_table_has_a_number_for_each_method(result):
     rows = demo_table(result)
     assert all(len(row) == 3 for row in rows)
     assert rows[0] == ("draws", "3", "3")
 
 
+@pytest.mark.slow
 def test_the_figure_is_written(result, tmp_path):
     path = demo_figure(result, tmp_path / "figures" / "demo.png")
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -69,10 +69,12 @@ def train_sine(settings: DemoSettings) -> tuple[nn.Module, Tensor, Tensor]:
             nn.Linear(settings.width, 1),
         ).double()
         optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+        decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, settings.training_steps)
         for _ in range(settings.training_steps):
             optimiser.zero_grad()
             (model(inputs) - targets).square().sum().backward()
             optimiser.step()
+            decay.step()
     return model, inputs, targets
 
 
