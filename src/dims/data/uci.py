@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ _PRESPLIT: Final = {
     "breast_cancer": "breast_cancer_scale_presplit/breast_cancer_scale",
 }
 
-Table = tuple[NDArray[np.float64], NDArray[np.int64] | NDArray[np.str_]]
+Table = tuple[NDArray[np.float64], NDArray[Any]]  # labels are numbers or words
 
 
 def load_uci(
