@@ -9,9 +9,13 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 sys.path.insert(0, str(Path(__file__).parent))
+# The same cases every time, so that a red run means a change; `make test-all` may vary the seed.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 _hook = install_import_hook("dims", "beartype.beartype")
 
 
