@@ -16,7 +16,6 @@ import dims
 import problems
 
 VELOCITIES = 20
-KNOWN_DRIFT = ("ring", "deep linear", "two basins")  # see docs/solvers.md, known limits
 SURFACES = {
     "sphere": (problems.sphere, [1.0, 0.0, 0.0, 0.0, 0.0]),
     "ring": (problems.ring, [1.0, 0.0]),
@@ -56,16 +55,7 @@ def _without_shape_checks() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", before)
 
 
-def cases() -> list:
-    """All surfaces; those on which the default tolerance is not yet enough may fail."""
-    drift = (
-        pytest.mark.xfail(reason="the variable step lets the energy drift here", strict=False),
-        pytest.mark.slow,
-    )
-    return [pytest.param(n, marks=drift if n in KNOWN_DRIFT else ()) for n in SURFACES]
-
-
-@pytest.fixture(scope="module", params=cases())
+@pytest.fixture(scope="module", params=list(SURFACES))
 def path(request: pytest.FixtureRequest) -> dims.Path:
     surface, position, velocities = start(request.param)
     return dims.integrate(
@@ -101,7 +91,7 @@ def test_the_same_from_t_1_on(path):
     assert_within(2e-2, (lost - taken).abs() / taken)
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", list(SURFACES))
 def test_geodesics_keep_their_kinetic_energy(name):
     surface, position, velocities = start(name)
     path = dims.integrate(
@@ -119,7 +109,7 @@ def test_geodesics_keep_their_kinetic_energy(name):
     assert path.dissipated.abs().max() == 0
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", list(SURFACES))
 def test_gravity_alone_conserves_the_energy(name):
     surface, position, velocities = start(name)
     path = dims.integrate(

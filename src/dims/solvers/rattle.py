@@ -30,6 +30,10 @@ from dims.surface import BaseSurface
 
 __all__ = ["Rattle"]
 
+# Friction's error counts beside what it takes in a step or, where that is next to nothing, beside
+# this part of the energy left: a hundredth of that over a thousand steps is a few per mille.
+SMALL_LOSS = 2.5e-4
+
 
 @dataclass(frozen=True)
 class Rattle:
@@ -48,8 +52,11 @@ class Rattle:
     # Growth must be as quick as shrinking, or every valley crossed leaves the energy lower.
     growth: float = 2.0
     trim: float = 1e-2  # the part of the tolerance above which energy errors shorten the turn
+    repayment: float = 1e-2  # × T: the most that a step gives back of the energy errors so far
+    friction_error: float = 1e-2  # of the energy that friction takes in a step, at tolerance 1e-2
     memory: float = 0.97  # how slowly an energy error is forgotten
     newton_tolerance: float = 0.3  # × tolerance: a smaller correction needs no new evaluation
+    steepening: float = 0.05  # how far such a correction may change the slope, likewise
     newton_limit: float = 0.5  # a larger first correction means too long a step
     most_corrections: int = 12
     floor: float = 0.02  # × the energy left to lose: what T is not allowed to fall below as a scale
@@ -64,16 +71,17 @@ class Rattle:
             raise ValueError(f"step: must be positive, got {self.step}")
 
     @property
+    def fineness(self) -> float:
+        """What angles scale with: an angle φ costs an energy error ∝ φ³."""
+        return (self.tolerance / 1e-2) ** (1 / 3)
+
+    @property
     def base_turn(self) -> float:
-        return self.turn * (self.tolerance / 1e-2) ** (1 / 3)
+        return self.turn * self.fineness
 
     @property
     def newton_step(self) -> float:
         return self.newton_tolerance * self.tolerance
-
-    @property
-    def turn_ceiling(self) -> float:
-        return self.longest_turn * (self.tolerance / 1e-2) ** (1 / 3)
 
     def start(
         self,
@@ -99,6 +107,7 @@ class Rattle:
             moment=moment,
             older_climb=moment.climb,
             oldest_climb=moment.climb,
+            debt=zero,
             height=loss,
             time=zero,
             wish=first if self.step is None else torch.full_like(zero, self.step),
@@ -136,6 +145,7 @@ class Rattle:
             velocity=velocity,
             history=GradientHistory.begin(gradient),
             moment=moment,
+            debt=state.debt + change,
             height=loss,
             refreshing=torch.zeros_like(state.refreshing),
             ledger=ledger,
@@ -162,19 +172,19 @@ class Rattle:
         h, old = state.step, state.moment
         active = state.running & ~state.refreshing & ~state.landed
         noise = self.noise * torch.finfo(gradient.dtype).eps * (1 + old.loss.abs())
-        trial = correct(state, loss, gradient, dynamics, noise, self.newton_step)
+        steepening = self.steepening * self.fineness
+        trial = correct(state, loss, gradient, dynamics, noise, self.newton_step, steepening)
         limit = torch.where(state.corrections == 0, self.newton_limit, 0.5 * state.last_size)
         again = trial.sound & ~trial.solved & (trial.size < limit)
         again = active & again & (state.corrections < self.most_corrections)
 
-        end = land(trial, dynamics, h)
+        end = land(state, trial, dynamics, self.repayment if self.step is None else 0.0)
         left = old.kinetic + dynamics.gravity * (old.loss - state.ledger.lowest_loss)
         scale = trial.kinetic + self.floor * left + noise / self.tolerance
-        error = end.kinetic - trial.kinetic + dynamics.gravity * (trial.height - state.height)
-        relative = (error.abs() - noise).clamp(min=0) / scale
+        relative = (end.error.abs() - noise).clamp(min=0) / scale
         relative = torch.where(scale > 0, relative, torch.zeros_like(relative))
         precise = relative <= (torch.inf if self.step is not None else self.tolerance)
-        accepted = active & trial.solved & precise & end.kinetic.isfinite()
+        accepted = active & trial.solved & precise & end.moment.kinetic.isfinite()
 
         goal_time = times[state.goal]
         landed = accepted & (state.time + h >= goal_time * (1 - 1e-14))
@@ -188,6 +198,7 @@ class Rattle:
             moment=end.moment,
             older_climb=dot(state.history.newest, end.velocity),
             oldest_climb=dot(state.history.previous, end.velocity),
+            debt=end.debt,
             height=trial.height,
             time=torch.where(landed, goal_time, state.time + h),
             corrections=torch.zeros_like(state.corrections),
@@ -196,9 +207,12 @@ class Rattle:
             goal=torch.where(finished, state.goal, goal),
             landed=landed,
             status=torch.where(finished, Status.FINISHED.code, state.status),
-            ledger=state.ledger.record(h, old, end.moment, error, dynamics),
+            ledger=state.ledger.record(h, old, end.moment, end.error, dynamics),
         )
-        arrived = replace(arrived, wish=self._longest_step(arrived, relative, dynamics))
+        taken = arrived.ledger.dissipated - state.ledger.dissipated
+        unequal = (end.removed - taken).abs() / (taken + SMALL_LOSS * left + noise)
+        wish = self._longest_step(arrived, relative, unequal, dynamics)
+        arrived = replace(arrived, wish=wish)
         waiting = replace(
             state,
             multiplier=trial.multiplier,
@@ -214,24 +228,29 @@ class Rattle:
         """The angle wanted per step; energy errors trim it."""
         errors = state.error_memory.clamp(min=1e-300)
         turn = self.base_turn * (self.trim * self.tolerance / errors) ** (1 / 3)
-        return turn.clamp(self.shortest_turn * self.base_turn, self.turn_ceiling)
+        longest = self.longest_turn * self.fineness
+        return turn.clamp(self.shortest_turn * self.base_turn, longest)
 
     def _longest_step(
-        self, state: RattleState, relative: RowScalars, dynamics: Dynamics
+        self, state: RattleState, relative: RowScalars, unequal: RowScalars, dynamics: Dynamics
     ) -> RowScalars:
-        """From the turn of the surface normal; energy errors only trim the angle."""
+        """From the turn of the surface normal; energy errors trim the angle.
+
+        No normal turns on a gentle surface, nor on a steep wall that speeds the particle up: there
+        the energy error, and what friction should have taken beside what it took, set the step.
+        """
         if self.step is not None:
             return state.wish
         turn = self._turn(state)
         # A step cut short by a landing says nothing against the longer wish before it.
         limit = self.growth * torch.maximum(state.step, state.wish)
-        # Where the surface is gentle no normal turns: there the energy error alone sets the step.
         ease = (self.trim * self.tolerance / relative.clamp(min=1e-300)) ** (1 / 3)
+        if dynamics.friction is not None:
+            fair = self.friction_error * self.fineness**2
+            ease = torch.minimum(ease, (fair / unequal.clamp(min=1e-300)).sqrt())
+            rate = dynamics.friction.rate(state.moment.kinetic)
+            limit = torch.minimum(limit, self.base_turn / rate)
         limit = torch.minimum(limit, state.step * (0.9 * ease).clamp(min=0.3))
-        if dynamics.friction is not None:  # no normal turns where friction alone acts
-            limit = torch.minimum(
-                limit, self.base_turn / dynamics.friction.rate(state.moment.kinetic)
-            )
         return state.history.longest_step(turn, limit)
 
     def _retreat(self, state: RattleState, trial: Trial, relative: RowScalars) -> RattleState:

@@ -30,6 +30,7 @@ class RattleState:
     moment: Moment
     older_climb: RowScalars  # the velocity along the previous and the oldest gradient
     oldest_climb: RowScalars
+    debt: RowScalars  # energy that steps made (negative: lost) and have not given back
     height: RowScalars  # z: carried, not reset to L, or residuals of one sign would pump energy
     time: RowScalars
     wish: RowScalars  # the step that the controller wants; `step` may land on a goal sooner
@@ -121,10 +122,13 @@ def correct(
     dynamics: Dynamics,
     noise: RowScalars,
     newton_step: float,
+    steepening: float,
 ) -> Trial:
     """One Newton step for λ; where it is small, L moves to first order and g by a secant.
 
     F(λ) = L(θ₁) − z₁ has the slope (h²/2)(1 + g₁ᵀg₀). Residuals below the noise count as zero.
+    Small means small beside the velocity, and small in what it does to the slope along it: across
+    a sharp valley a shift that is nothing beside the step can turn the gradient round.
     """
     h, old, history, force = state.step, state.moment, state.history, state.multiplier
     decay = _decay(dynamics, old.kinetic, 0.5 * h)
@@ -144,16 +148,18 @@ def correct(
     size = torch.where(residual == 0, torch.zeros_like(size), size)
     finite = loss.isfinite() & gradient.isfinite().all(-1)
     sound = finite & (slope > 0) & size.isfinite()
-    solved = sound & (size <= newton_step)
-
-    applied = torch.where(solved, correction, torch.zeros_like(correction))
-    kick, shift = 0.5 * h * applied, 0.5 * h.square() * applied
     half_velocity = (
         columns(decay, gradient) * state.velocity
         + columns(0.5 * h * force, gradient) * history.newest
     )
     along_newest = decay * old.climb + 0.5 * h * force * history.gram00
     bend = h * (dot(gradient, half_velocity) - along_newest)
+    steepened = 0.5 * h.square() * correction * (with_newest - history.gram00)
+    harmless = torch.maximum(steepening * bend.abs(), 3 * newton_step * h * speed)
+    solved = sound & (size <= newton_step) & (steepened.abs() <= harmless)
+
+    applied = torch.where(solved, correction, torch.zeros_like(correction))
+    kick, shift = 0.5 * h * applied, 0.5 * h.square() * applied
     secant = shift * (with_newest - history.gram00) / bend
     secant = torch.where(secant.abs() < LARGEST_SECANT, secant, torch.zeros_like(secant))
     return Trial(
@@ -173,12 +179,15 @@ def correct(
 
 
 class Landing(NamedTuple):
-    """The end of a step: on the tangent plane, then slowed by the second half of the friction."""
+    """The end of a step: on the tangent plane, its energy debt paid, then slowed by the friction's
+    second half."""
 
     velocity: RowVectors
-    kinetic: RowScalars  # T before that friction
-    moment: Moment  # after it
+    moment: Moment
     square: RowScalars  # ‖g₁‖²
+    error: RowScalars  # the energy that the conservative part made
+    debt: RowScalars
+    removed: RowScalars  # the energy that both halves of the friction took
 
     def history(
         self, before: GradientHistory, gradient: RowVectors, step: RowScalars
@@ -187,17 +196,30 @@ class Landing(NamedTuple):
         return before.push(gradient, self.square, with_newest, dot(gradient, before.previous), step)
 
 
-def land(trial: Trial, dynamics: Dynamics, h: RowScalars) -> Landing:
-    """v₁ = v½ + μ g₁ with μ = (w½ − (h/2)κ − g₁ᵀv½)/(1 + ‖g₁‖²), and the rest of the friction."""
-    gradient = trial.gradient
+def land(state: RattleState, trial: Trial, dynamics: Dynamics, repayment: float) -> Landing:
+    """v₁ = v½ + μ g₁ with μ = (w½ − (h/2)κ − g₁ᵀv½)/(1 + ‖g₁‖²), and the rest of the friction.
+
+    Between the two the speed gives back the energy that this and earlier steps made or lost, at
+    most the part `repayment` of T: steps of varying length err with a sign, and errors of one sign
+    would drift.
+    """
+    h, gradient = state.step, trial.gradient
     square = dot(gradient, gradient)
     slip = trial.half_climb - 0.5 * h * dynamics.gravity - dot(gradient, trial.half_velocity)
     velocity = trial.half_velocity + columns(slip / (1 + square), gradient) * gradient
     climb = dot(gradient, velocity)
     kinetic = 0.5 * (dot(velocity, velocity) + climb.square())
-    decay = _decay(dynamics, kinetic, 0.5 * h)
-    moment = Moment(decay.square() * kinetic, trial.loss, decay * climb)
-    return Landing(columns(decay, velocity) * velocity, kinetic, moment, square)
+    error = kinetic - trial.kinetic + dynamics.gravity * (trial.height - state.height)
+    debt = state.debt + error
+    paid = torch.clamp(debt, -repayment * kinetic, repayment * kinetic)
+    kept = kinetic - paid
+    decay = _decay(dynamics, kept, 0.5 * h)
+    factor = decay * torch.where(kinetic > 0, kept / kinetic, 1.0).sqrt()
+    moment = Moment(decay.square() * kept, trial.loss, factor * climb)
+    removed = state.moment.kinetic - trial.kinetic + kept - moment.kinetic
+    return Landing(
+        columns(factor, velocity) * velocity, moment, square, error, debt - paid, removed
+    )
 
 
 def _decay(dynamics: Dynamics, kinetic: RowScalars, time: RowScalars) -> RowScalars:
