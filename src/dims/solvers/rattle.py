@@ -156,7 +156,7 @@ class Rattle:
         self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> RattleState:
         """Aim every row at a trial point, evaluate them all, let each row act on its own."""
-        state = aim(state, dynamics, times)
+        state = aim(state, dynamics, times, self.newton_step)
         loss, gradient = evaluate(surface, state.trial, state.velocity.dtype)
         return self._judge(state, loss, gradient, dynamics, times)
 

@@ -56,11 +56,12 @@ class RattleState:
         return self.history.newest
 
 
-def aim(state: RattleState, dynamics: Dynamics, times: Times) -> RattleState:
+def aim(state: RattleState, dynamics: Dynamics, times: Times, newton_step: float) -> RattleState:
     """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
 
     The guess lets the height gained along v½ under the extrapolated gradient meet the constraint,
-    which is linear in λ.
+    which is linear in λ. What z and L already differ by is made good as far as a kick of the size
+    `newton_step` can: at a tiny h the rounding of L would otherwise ask for enormous ones.
     """
     old, history = state.moment, state.history
     h = next_step(state.wish, times[state.goal] - state.time)
@@ -70,7 +71,9 @@ def aim(state: RattleState, dynamics: Dynamics, times: Times) -> RattleState:
     gp, gq = curve.along(history.with_newest)
     climb = decay * (old.climb + h * (vp / 2 + h * vq / 3))
     lift = history.gram00 + h * (gp / 2 + h * gq / 3)
-    wanted = state.height - old.loss + h * (decay * old.climb - climb)
+    most = newton_step * h * ((1 + history.gram00) * 2 * old.kinetic).sqrt()
+    gap = torch.clamp(state.height - old.loss, -most, most)
+    wanted = gap + h * (decay * old.climb - climb)
     guess = (wanted / (0.5 * h.square()) - dynamics.gravity) / (1 + lift)
     plain = -dynamics.gravity / (1 + history.gram00)
     guess = torch.where((1 + lift > 0) & guess.isfinite(), guess, plain)

@@ -43,15 +43,19 @@ class _Compiled:
         self.ticks = ticks
         self.graphs: dict[int, _Graph] = {}
         self.with_graph = with_graph
+        self.rows = -1
         self.works = True
 
     def __call__(self, state: Any) -> Any:
         if not self.works:
             return _repeat(self.eager, state, self.ticks)
+        rows = len(state.status)
         try:
             if not self.with_graph:
+                if rows != self.rows:
+                    # Fields that share memory, as in a first state, would be compiled for alone.
+                    state, self.rows = _clone(state), rows
                 return _repeat(self.tick, state, self.ticks)
-            rows = len(state.status)
             if rows not in self.graphs:
                 self.graphs = {rows: _Graph(self.tick, state, self.ticks)}
             return self.graphs[rows](state)
