@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 import dims
@@ -31,10 +32,16 @@ DYNAMICS = dims.dissipative(gravity=1.0, friction=0.1)
 
 
 def run_rattle(
-    rows: int, seed: int, tolerance: float | None, dtype: torch.dtype, compiled: bool
+    rows: int,
+    seed: int,
+    tolerance: float | None,
+    dtype: torch.dtype,
+    compiled: bool,
+    device: str,
+    ends: Path | None,
 ) -> dict[str, Any]:
-    surface, factor = snelson(dtype)
-    velocities = snelson_velocities(factor, rows, seed).to(dtype)
+    surface, factor = snelson(dtype, device)
+    velocities = snelson_velocities(factor, rows, seed).to(device, dtype)
     started = time.perf_counter()
     path = dims.integrate(
         surface,
@@ -50,8 +57,12 @@ def run_rattle(
     lost = path.dissipated[-1] - path.dissipated[0]
     late = path.energy[0] - path.energy[-1] - lost
     spreads = spread(surface, path.end)
+    if ends is not None:
+        save_file({"theta": path.end.cpu().contiguous()}, ends)
     return {
         "seconds": wall,
+        "steps": path.steps.tolist(),
+        "step_error": path.step_error.tolist(),
         "status": [status.name for status in path.status],
         "start_energy": path.start_energy.tolist(),
         "energy": path.energy.T.tolist(),
@@ -125,13 +136,23 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, default=None, help="of rattle")
     parser.add_argument("--float32", action="store_true", help="rattle in single precision")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--ends", type=Path, default=None, help="file for the end points")
     parser.add_argument("--name", default=None)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/energy_law"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     dtype = torch.float32 if options.float32 else torch.float64
     if options.solver == "rattle":
-        result = run_rattle(options.rows, options.seed, options.tolerance, dtype, options.compile)
+        result = run_rattle(
+            options.rows,
+            options.seed,
+            options.tolerance,
+            dtype,
+            options.compile,
+            options.device,
+            options.ends,
+        )
     else:
         result = run_recipe(options.rows, options.seed)
     result["settings"] = {
@@ -143,7 +164,9 @@ def main() -> None:
         "times": TIMES,
         "torch": torch.__version__,
         "dims": dims.__version__,
-        "machine": f"{platform.machine()}, one thread",
+        "machine": f"{platform.machine()}, one thread"
+        if options.device == "cpu"
+        else torch.cuda.get_device_name(),
     }
     options.out.mkdir(parents=True, exist_ok=True)
     name = options.name or options.solver

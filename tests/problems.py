@@ -48,7 +48,9 @@ def snelson_network(dtype: torch.dtype = torch.float64) -> nn.Sequential:
     ).to(dtype)  # fmt: skip
 
 
-def snelson(dtype: torch.dtype = torch.float64) -> tuple[dims.LossSurface, Tensor]:
+def snelson(
+    dtype: torch.dtype = torch.float64, device: str = "cpu"
+) -> tuple[dims.LossSurface, Tensor]:
     """The trained Snelson network's loss without the gap, and the factor that colours velocities.
 
     Σ^½ = P^(−½) of the Gauss–Newton precision, formed densely here: an oracle of its own.
@@ -72,10 +74,13 @@ def snelson(dtype: torch.dtype = torch.float64) -> tuple[dims.LossSurface, Tenso
     jacobian = torch.func.jacrev(outputs)(saved["theta"])
     precision = jacobian.T @ jacobian / noise**2 + prior * torch.eye(593, dtype=torch.float64)
     factor = torch.linalg.inv(torch.linalg.cholesky(precision))
-    if dtype == torch.float64:
+    if dtype == torch.float64 and device == "cpu":
         return exact, factor
     surface = dims.LossSurface(
-        model.to(dtype), (data.train_inputs, data.train_targets), dims.Gaussian(noise), prior
+        model.to(device, dtype),
+        (data.train_inputs, data.train_targets),
+        dims.Gaussian(noise),
+        prior,
     )
     return surface, factor
 

@@ -61,6 +61,7 @@ class Rattle:
     most_corrections: int = 12
     floor: float = 0.02  # × the energy left to lose: what T is not allowed to fall below as a scale
     noise: float = 100.0  # × machine epsilon × (1 + |L|): what the loss cannot resolve
+    anchor: float = 0.02  # the part of z − L made good in a step in float32; in float64 all of it
     refresh_after: int = 6  # rejections in a row
     give_up_after: int = 60
 
@@ -156,7 +157,7 @@ class Rattle:
         self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> RattleState:
         """Aim every row at a trial point, evaluate them all, let each row act on its own."""
-        state = aim(state, dynamics, times, self.newton_step)
+        state = aim(state, dynamics, times, self.newton_step, self._hold(state))
         loss, gradient = evaluate(surface, state.trial, state.velocity.dtype)
         return self._judge(state, loss, gradient, dynamics, times)
 
@@ -173,7 +174,16 @@ class Rattle:
         active = state.running & ~state.refreshing & ~state.landed
         noise = self.noise * torch.finfo(gradient.dtype).eps * (1 + old.loss.abs())
         steepening = self.steepening * self.fineness
-        trial = correct(state, loss, gradient, dynamics, noise, self.newton_step, steepening)
+        trial = correct(
+            state,
+            loss,
+            gradient,
+            dynamics,
+            noise,
+            newton_step=self.newton_step,
+            steepening=steepening,
+            anchor=self._hold(state),
+        )
         limit = torch.where(state.corrections == 0, self.newton_limit, 0.5 * state.last_size)
         again = trial.sound & ~trial.solved & (trial.size < limit)
         again = active & again & (state.corrections < self.most_corrections)
@@ -223,6 +233,9 @@ class Rattle:
         state = merge(accepted, arrived, merge(again, waiting, merge(active, retreated, state)))
         evaluations = state.ledger.evaluations + active.long()
         return replace(state, ledger=replace(state.ledger, evaluations=evaluations))
+
+    def _hold(self, state: RattleState) -> float:
+        return 1.0 if state.velocity.dtype == torch.float64 else self.anchor
 
     def _turn(self, state: RattleState) -> RowScalars:
         """The angle wanted per step; energy errors trim it."""

@@ -56,7 +56,9 @@ class RattleState:
         return self.history.newest
 
 
-def aim(state: RattleState, dynamics: Dynamics, times: Times, newton_step: float) -> RattleState:
+def aim(
+    state: RattleState, dynamics: Dynamics, times: Times, newton_step: float, anchor: float
+) -> RattleState:
     """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
 
     The guess lets the height gained along v½ under the extrapolated gradient meet the constraint,
@@ -72,7 +74,7 @@ def aim(state: RattleState, dynamics: Dynamics, times: Times, newton_step: float
     climb = decay * (old.climb + h * (vp / 2 + h * vq / 3))
     lift = history.gram00 + h * (gp / 2 + h * gq / 3)
     most = newton_step * h * ((1 + history.gram00) * 2 * old.kinetic).sqrt()
-    gap = torch.clamp(state.height - old.loss, -most, most)
+    gap = torch.clamp(anchor * (state.height - old.loss), -most, most)
     wanted = gap + h * (decay * old.climb - climb)
     guess = (wanted / (0.5 * h.square()) - dynamics.gravity) / (1 + lift)
     plain = -dynamics.gravity / (1 + history.gram00)
@@ -124,14 +126,18 @@ def correct(
     gradient: RowVectors,
     dynamics: Dynamics,
     noise: RowScalars,
+    *,
     newton_step: float,
     steepening: float,
+    anchor: float,
 ) -> Trial:
     """One Newton step for λ; where it is small, L moves to first order and g by a secant.
 
     F(λ) = L(θ₁) − z₁ has the slope (h²/2)(1 + g₁ᵀg₀). Residuals below the noise count as zero.
     Small means small beside the velocity, and small in what it does to the slope along it: across
     a sharp valley a shift that is nothing beside the step can turn the gradient round.
+    An `anchor` below 1 is for float32: F then sums slopes, and within its noise L
+    only pulls z back by that part.
     """
     h, old, history, force = state.step, state.moment, state.history, state.multiplier
     decay = _decay(dynamics, old.kinetic, 0.5 * h)
@@ -141,8 +147,22 @@ def correct(
 
     with_newest = dot(gradient, history.newest)
     slope = 1 + with_newest
+    half_velocity = (
+        columns(decay, gradient) * state.velocity
+        + columns(0.5 * h * force, gradient) * history.newest
+    )
+    along_newest = decay * old.climb + 0.5 * h * force * history.gram00
+    bend = h * (dot(gradient, half_velocity) - along_newest)
     residual = loss - height
-    residual = torch.where(residual.abs() <= noise, torch.zeros_like(residual), residual)
+    if anchor < 1:
+        # The rise by the trapezoidal rule: unlike a difference of losses it does not drown in
+        # rounding, which would heat the stiff directions. It drifts, so L holds it: loosely within
+        # the noise of L, and firmly beyond.
+        rise = h * along_newest + 0.5 * bend
+        slopes = rise - h * half_climb + anchor * (old.loss - state.height)
+        gap = residual - slopes
+        residual = slopes + gap.sign() * (gap.abs() - 4 * noise).clamp(min=0)
+    residual = torch.where(residual.abs() <= anchor * noise, torch.zeros_like(residual), residual)
     correction = -residual / (0.5 * h.square() * slope)
     # The speed that a fall over h adds keeps the measure meaningful for a particle at rest.
     fall = h * dynamics.gravity * (1 - 1 / (1 + history.gram00)).sqrt()
@@ -151,12 +171,6 @@ def correct(
     size = torch.where(residual == 0, torch.zeros_like(size), size)
     finite = loss.isfinite() & gradient.isfinite().all(-1)
     sound = finite & (slope > 0) & size.isfinite()
-    half_velocity = (
-        columns(decay, gradient) * state.velocity
-        + columns(0.5 * h * force, gradient) * history.newest
-    )
-    along_newest = decay * old.climb + 0.5 * h * force * history.gram00
-    bend = h * (dot(gradient, half_velocity) - along_newest)
     steepened = 0.5 * h.square() * correction * (with_newest - history.gram00)
     harmless = torch.maximum(steepening * bend.abs(), 3 * newton_step * h * speed)
     solved = sound & (size <= newton_step) & (steepened.abs() <= harmless)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 __all__ = ["CompileWarning", "stepper"]
 
 Tick = Callable[[Any], Any]
+MOST_COMPILATIONS = 64  # of a tick in one process: each surface, precision and batch size is one
 REPLAYS = 4  # of a graph between two looks at the rows
 
 
@@ -51,14 +53,8 @@ class _Compiled:
             return _repeat(self.eager, state, self.ticks)
         rows = len(state.status)
         try:
-            if not self.with_graph:
-                if rows != self.rows:
-                    # Fields that share memory, as in a first state, would be compiled for alone.
-                    state, self.rows = _clone(state), rows
-                return _repeat(self.tick, state, self.ticks)
-            if rows not in self.graphs:
-                self.graphs = {rows: _Graph(self.tick, state, self.ticks)}
-            return self.graphs[rows](state)
+            with _patience():
+                return self._advance(state, rows)
         except Exception as error:
             warnings.warn(
                 f"torch.compile failed ({type(error).__name__}: {str(error).splitlines()[0]}); "
@@ -68,6 +64,23 @@ class _Compiled:
             )
             self.works = False
             return _repeat(self.eager, state, self.ticks)
+
+    def _advance(self, state: Any, rows: int) -> Any:
+        if self.with_graph:
+            if rows not in self.graphs:
+                self.graphs = {rows: _Graph(self.tick, state, self.ticks)}
+            return self.graphs[rows](state)
+        if rows != self.rows:
+            # Fields that share memory, as in a first state, would be compiled for alone.
+            state, self.rows = _clone(state), rows
+        return _repeat(self.tick, state, self.ticks)
+
+
+def _patience() -> AbstractContextManager[Any]:
+    """Lets torch compile a tick often; past its limit it goes on without compiling, silently."""
+    config = torch._dynamo.config
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    return config.patch({name: max(MOST_COMPILATIONS, getattr(config, name))})
 
 
 class _Graph:

@@ -1,0 +1,36 @@
+"""Do two runs of benchmarks/energy_law.py draw from the same distributions?
+
+    python benchmarks/compare.py benchmarks/results/energy_law/{default,tight}.json
+
+Two-sample Kolmogorov-Smirnov tests of what a trajectory ends with, and of E(t) on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import ks_2samp
+
+ENDS = ("loss", "distance", "arc_length", "deviation_gap", "deviation_data", "gradient_norm")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=Path, nargs=2)
+    options = parser.parse_args()
+    first, second = (json.loads(path.read_text()) for path in options.runs)
+    columns = [(name, first[name], second[name]) for name in ENDS]
+    energies = np.array(first["energy"]), np.array(second["energy"])
+    for index, when in enumerate(first["settings"]["times"]):
+        columns.append((f"E({when:g})", energies[0][:, index], energies[1][:, index]))
+    print("| quantity | first | second | p |\n| --- | --- | --- | --- |")
+    for name, a, b in columns:
+        shown = [f"{np.mean(x):.4g} ± {np.std(x) / len(x) ** 0.5:.2g}" for x in (a, b)]
+        print(f"| {name} | {shown[0]} | {shown[1]} | {ks_2samp(a, b).pvalue:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
