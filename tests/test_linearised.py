@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import dims
 from dims.predictive import predictive_of
@@ -59,3 +60,45 @@ def test_layers_of_all_kinds_are_linearised(network: str) -> None:
     draws = draws_of(surface, "linla", rows=3)
     expected = dense_linearisation(draws, x).softmax(-1)
     torch.testing.assert_close(draws.predict(x).samples, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("structure", ["full", "kronecker", "diagonal"])
+def test_the_predictive_is_the_glm_predictive_of_laplace_torch(structure: str) -> None:
+    """Its mean and covariance of f at new inputs are closed forms; ours come from draws."""
+    laplace = pytest.importorskip("laplace")
+    torch.manual_seed(0)
+    inputs = torch.rand(25, 1, dtype=torch.float64) * 4 - 2
+    targets = torch.cat([inputs.sin(), inputs.cos()], dim=1)
+    model = nn.Sequential(nn.Linear(1, 6), nn.Tanh(), nn.Linear(6, 2)).double()
+    theirs = laplace.Laplace(
+        model,
+        "regression",
+        subset_of_weights="all",
+        hessian_structure={"full": "full", "kronecker": "kron", "diagonal": "diag"}[structure],
+        prior_precision=0.5,
+        sigma_noise=0.3,
+    )
+    theirs.fit(DataLoader(TensorDataset(inputs, targets), batch_size=25))
+    x = torch.linspace(-3, 3, 7, dtype=torch.float64).unsqueeze(-1)
+    mean, covariance = theirs(x)
+
+    with pytest.warns(dims.NotAMinimumWarning):
+        posterior = dims.fit(
+            model,
+            (inputs, targets),
+            "regression",
+            curvature=structure,
+            tune=False,
+            prior_precision=0.5,
+            noise_std=0.3,
+        )
+    size = 4000
+    samples = posterior.sample(size, method="linla", seed=1, progress=False).predict(x).samples
+    spread = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+    # Five standard errors of a mean, and of a standard deviation.
+    assert ((samples.mean(0) - mean).abs() < 5 * spread / size**0.5).all()
+    assert ((samples.std(0) / spread - 1).abs() < 5 / (2 * size) ** 0.5).all()
+    between = torch.stack([torch.cov(samples[:, i].T)[0, 1] for i in range(len(x))])
+    unit = spread[:, 0] * spread[:, 1]
+    assert ((between - covariance[:, 0, 1]).abs() < 5 * unit * (2 / size) ** 0.5).all()
