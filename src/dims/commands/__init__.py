@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from dims.commands.demo import demo
+from dims.commands.reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -23,3 +24,4 @@ def root() -> None:
 
 
 app.command()(demo)
+app.add_typer(reproduce, name="reproduce")

@@ -1,0 +1,123 @@
+"""Our numbers beside the paper's: a verdict for every cell of a table."""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dims.data.paper import PaperNumber, select
+
+__all__ = ["Cell", "compare", "markdown", "write_csv"]
+
+HIGHER_IS_BETTER = ("accuracy", "auroc")
+COMBINED_ERRORS = 2.0  # how many of them still count as the same
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the paper and what we measured for it."""
+
+    table: str
+    dataset: str
+    split: str
+    method: str
+    t1: float | None
+    eta0: float | None
+    metric: str
+    paper: float
+    paper_error: float | None
+    ours: float  # NaN where there is no run
+    error: float
+    ensemble: float  # the same metric of the averaged predictive
+    seeds: int
+    verdict: str  # "better", "same", "worse" or "not run"
+
+
+def compare(
+    table: str, runs: list[dict[str, Any]], metric_names: dict[str, str] | None = None
+) -> list[Cell]:
+    """Every cell of a table of the paper; runs hold `dataset` and `rows` of scored methods.
+
+    `metric_names` maps the paper's names to ours where they differ.
+    """
+    names = metric_names or {}
+    return [_cell(number, runs, names) for number in select(table=table)]
+
+
+def _cell(number: PaperNumber, runs: list[dict[str, Any]], names: dict[str, str]) -> Cell:
+    metric = names.get(number.metric, number.metric)
+    found = [
+        row[number.split]
+        for run in runs
+        if run["dataset"] == number.dataset
+        for row in run["rows"]
+        if row["method"] == number.method
+        and (number.eta0 is None or row["eta0"] == number.eta0)
+        and (number.t1 is None or row["t1"] == number.t1)
+    ]
+    values = [scores["per_sample"][metric] for scores in found]
+    ours = statistics.fmean(values) if values else math.nan
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    joint = [scores["ensemble"][metric] for scores in found]
+    return Cell(
+        table=number.table,
+        dataset=number.dataset,
+        split=number.split,
+        method=number.method,
+        t1=number.t1,
+        eta0=number.eta0,
+        metric=number.metric,
+        paper=number.mean,
+        paper_error=number.error,
+        ours=ours,
+        error=error,
+        ensemble=statistics.fmean(joint) if joint else math.nan,
+        seeds=len(values),
+        verdict=_verdict(number, ours, error) if values else "not run",
+    )
+
+
+def _verdict(number: PaperNumber, ours: float, error: float) -> str:
+    combined = math.hypot(number.error or 0.0, 0.0 if math.isnan(error) else error)
+    gain = ours - number.mean if number.metric in HIGHER_IS_BETTER else number.mean - ours
+    # The paper prints three decimals: half a unit of the last is no difference.
+    if abs(gain) <= COMBINED_ERRORS * combined + 5e-4:
+        return "same"
+    return "better" if gain > 0 else "worse"
+
+
+def markdown(cells: Sequence[Cell], metrics: Sequence[str]) -> str:
+    """A table with a line for each dataset and method: paper → ours, and the verdict's sign."""
+    signs = {"better": "+", "same": "=", "worse": "-", "not run": "?"}
+    lines = [
+        "| set | method | " + " | ".join(metrics) + " |",
+        "| --- | --- |" + " --- |" * len(metrics),
+    ]
+    seen: dict[tuple[str, str, float | None], dict[str, Cell]] = {}
+    for cell in cells:
+        seen.setdefault((cell.dataset, cell.method, cell.eta0), {})[cell.metric] = cell
+    for (dataset, method, eta0), row in seen.items():
+        name = method if eta0 is None else f"{method} ({eta0:g})"
+        texts = [
+            f"{row[m].paper:.3f} → {row[m].ours:.3f} ± {row[m].error:.3f} {signs[row[m].verdict]}"
+            for m in metrics
+        ]
+        lines.append(f"| {dataset} | {name} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def write_csv(cells: Sequence[Cell], path: Path) -> None:
+    """All cells, one a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
+        writer.writeheader()
+        for cell in cells:
+            writer.writerow(
+                {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in asdict(cell).items()}
+            )

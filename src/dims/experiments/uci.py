@@ -1,0 +1,89 @@
+"""`uci`: six classification sets, MAP, LA, LinLA, RLA and DiMS, test and training tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from dims.data.uci import UCI_NAMES, Protocol, load_uci
+from dims.experiments.classification import evaluate, methods
+from dims.experiments.runs import once
+from dims.experiments.training import Training, mlp, train
+
+__all__ = ["METRIC_NAMES", "UciSettings", "quick", "run_one", "run_uci"]
+
+METRIC_NAMES = {"brier": "brier_sum"}  # the UCI tables sum the Brier score over classes
+
+
+@dataclass(frozen=True)
+class UciSettings:
+    """Every number of the paper's appendix. "3-layer" is read as three hidden layers."""
+
+    datasets: tuple[str, ...] = UCI_NAMES
+    protocol: Protocol = "bnn-predictions"
+    hidden: tuple[int, ...] = (16, 16, 16)
+    dropout: float = 0.5
+    training: Training = field(default_factory=lambda: Training(epochs=10_000, batch_size=64))
+    draws: int = 30
+    seeds: int = 5
+    frictions: tuple[float, ...] = (0.1, 0.5)
+    max_time: float = 50.0
+
+
+def quick(settings: UciSettings) -> UciSettings:
+    """A minute of it: one seed, one friction, fewer epochs and draws."""
+    return replace(
+        settings,
+        training=replace(settings.training, epochs=300),
+        draws=5,
+        seeds=1,
+        frictions=(0.5,),
+    )
+
+
+def run_uci(
+    settings: UciSettings, out: Path, report: Callable[[str], None] | None = None
+) -> list[dict[str, Any]]:
+    """All sets and seeds, or those that are not in the folder yet."""
+    return [
+        once(
+            out / f"{dataset}_{seed}.json",
+            partial(run_one, dataset, seed, settings, report),
+        )
+        for dataset in settings.datasets
+        for seed in range(settings.seeds)
+    ]
+
+
+def run_one(
+    dataset: str, seed: int, settings: UciSettings, report: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Train on one split and evaluate all methods."""
+
+    def say(what: str) -> None:
+        if report is not None:
+            report(f"{dataset}, seed {seed}: {what}")
+
+    split = load_uci(dataset, seed, settings.protocol)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        widths = (split.train_inputs.shape[1], *settings.hidden, split.classes)
+        model = mlp(widths, nn.SiLU, settings.dropout)
+    train(
+        model,
+        split.train_inputs,
+        split.train_targets,
+        nn.functional.cross_entropy,
+        settings.training,
+        seed,
+        lambda part: say(f"training {100 * part:.0f} %"),
+    )
+    rows = methods(settings.frictions, settings.max_time)
+    result = evaluate(model, split, rows, draws=settings.draws, seed=seed, report=say)
+    return {"experiment": "uci", "dataset": dataset, "protocol": settings.protocol, **result}
