@@ -157,3 +157,47 @@ def tiny(settings: uci.UciSettings) -> uci.UciSettings:
         frictions=(0.5,),
         max_time=0.1,
     )
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("unchecked")
+def test_banana_and_snelson_score_every_method(tmp_path):
+    from dataclasses import replace
+
+    from dims.experiments import banana, snelson
+
+    brief = banana.quick(banana.BananaSettings())
+    settings = replace(brief, hidden=(4,), training=Training(epochs=3), draws=2, max_time=0.1)
+    run = banana.run_banana(settings, tmp_path)
+    names = ["MAP", "LA", "LinLA", "RLA", "DiMS", "DiMS settled"]
+    assert [row["method"] for row in run["rows"]] == names
+    scores = run["rows"][0]["test"]["per_sample"]
+    assert scores["accuracy_percent"] == pytest.approx(100 * scores["accuracy"])
+    cells = compare("tab:banana-classification", [run], banana.METRIC_NAMES)
+    assert {c.method for c in cells if c.verdict != "not run"} == {"MAP", "LA", "LinLA", "RLA"}
+
+    brief = snelson.quick(snelson.SnelsonSettings())
+    settings = replace(
+        brief, hidden=(4,), training=Training(epochs=200), draws=2, max_time=0.02, rla_time=0.002
+    )
+    run = snelson.run_snelson(settings, tmp_path)
+    assert [row["method"] for row in run["rows"]] == names
+    assert all(math.isfinite(row["train"]["per_sample"]["nll"]) for row in run["rows"])
+    assert run["rows"][0]["spread_gap"] == 0
+    assert run["rows"][1]["spread_gap"] > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "banana_0.json",
+        "snelson_ggn_0.json",
+    ]
+
+
+@pytest.mark.data
+def test_data_commands_list_and_check():
+    from dims.commands import app
+
+    listed = CliRunner().invoke(app, ["data", "list"])
+    assert listed.exit_code == 0
+    assert "snelson" in listed.output
+    unknown = CliRunner().invoke(app, ["data", "fetch", "nope"])
+    assert unknown.exit_code == 1
+    assert "snelson" in str(unknown.output) + str(unknown.exception)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from dims.commands.data import data
 from dims.commands.demo import demo
 from dims.commands.reproduce import reproduce
 
@@ -24,4 +25,5 @@ def root() -> None:
 
 
 app.command()(demo)
+app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")

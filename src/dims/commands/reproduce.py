@@ -71,3 +71,76 @@ def uci(
     console.print(shown)
     took = time.perf_counter() - began
     console.print(f"All cells: {out / 'comparison.csv'} ({took:.0f} s)")
+
+
+@reproduce.command()
+def banana(
+    quick: Annotated[bool, typer.Option(help="A minute: few epochs and draws.")] = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
+        "runs/banana"
+    ),
+) -> None:
+    """Two interleaved classes: MAP, LA, LinLA, RLA and DiMS beside the paper's table.
+
+    Example: dims reproduce banana --quick
+    """
+    from dims.experiments import banana as experiment
+    from dims.experiments.comparison import compare, write_csv
+
+    settings = experiment.BananaSettings(seed=seed)
+    if quick:
+        settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
+    console = Console()
+    with console.status("starting") as status:
+        run = experiment.run_banana(settings, out, lambda text: status.update(text))
+    cells = compare("tab:banana-classification", [run], experiment.METRIC_NAMES)
+    write_csv(cells, out / "comparison.csv")
+    shown = Table(title="Banana, mean over draws (its errors are standard deviations)")
+    for column in ("method", "metric", "paper", "ours", "of the mean predictive"):
+        shown.add_column(column)
+    for cell in cells:
+        if cell.verdict != "not run":
+            numbers = (f"{cell.paper:.3f}", f"{cell.ours:.3f}", f"{cell.ensemble:.3f}")
+            shown.add_row(cell.method, cell.metric, *numbers)
+    console.print(shown)
+    console.print(f"Results: {out}")
+
+
+@reproduce.command()
+def snelson(
+    quick: Annotated[bool, typer.Option(help="A minute: few epochs and draws.")] = False,
+    hessian: Annotated[bool, typer.Option(help="Exact Hessian instead of GGN.")] = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
+        "runs/snelson"
+    ),
+) -> None:
+    """Regression with a gap: how well each method fits, and how unsure it is where.
+
+    Example: dims reproduce snelson --quick
+    """
+    from dims.experiments import snelson as experiment
+
+    kind = "hessian" if hessian else "ggn"
+    settings = experiment.SnelsonSettings(seed=seed, curvature_kind=kind)
+    if quick:
+        settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
+    console = Console()
+    with console.status("starting") as status:
+        run = experiment.run_snelson(settings, out, lambda text: status.update(text))
+    shown = Table(title=f"Snelson, {run['draws']} draws, σ = {run['noise_std']:.3f}")
+    for column in ("method", "NLL on the data", "NLL in the gap", "spread: gap", "data", "ratio"):
+        shown.add_column(column)
+    for row in run["rows"]:
+        gap, data = row["spread_gap"], row["spread_data"]
+        shown.add_row(
+            row["method"],
+            f"{row['train']['per_sample']['nll']:.3f}",
+            f"{row['gap']['per_sample']['nll']:.3f}",
+            f"{gap:.3f}",
+            f"{data:.4f}",
+            f"{gap / data:.1f}" if data > 0 else "-",
+        )
+    console.print(shown)
+    console.print(f"Results: {out}")

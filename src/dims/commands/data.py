@@ -1,0 +1,74 @@
+"""`dims data`: where the data sets are, and how to get them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["data"]
+
+data = typer.Typer(help="List, fetch and check the data sets of the experiments.")
+
+
+@data.callback()
+def root() -> None:
+    """List, fetch and check the data sets of the experiments."""
+
+
+@data.command(name="list")
+def list_() -> None:
+    """All data sets, and which are here."""
+    from dims.data.locate import available, data_directories
+    from dims.data.registry import list_datasets
+
+    here = available()
+    table = Table()
+    for column in ("name", "files", "size", "here"):
+        table.add_column(column)
+    for source in list_datasets():
+        size = sum(file.size for file in source.files) / 1e6
+        present = "yes" if source.name in here else "no"
+        table.add_row(source.name, str(len(source.files)), f"{size:.1f} MB", present)
+    console = Console()
+    console.print(table)
+    places = ", ".join(str(place) for place in data_directories())
+    console.print(f"Looked for in {places}. Get one with: dims data fetch NAME")
+
+
+@data.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Data sets, as `dims data list` names them.")],
+) -> None:
+    """Download data sets into the cache and verify them.
+
+    Example: dims data fetch snelson banana
+    """
+    from dims.data.download import fetch as fetch_one
+
+    for name in names:
+        try:
+            places = fetch_one(name)
+        except (OSError, ValueError) as error:
+            sys.exit(f"dims: {error}")
+        Console().print(f"{name}: {len(places)} files in {places[0].parent}")
+
+
+@data.command()
+def check() -> None:
+    """Compare every file that is here with its checksum; exit with 1 if one is damaged."""
+    from dims.data.locate import FileState
+    from dims.data.locate import check as check_all
+
+    statuses = check_all()
+    for status in statuses:
+        if status.state is not FileState.MISSING:
+            print(f"{status.state.value:8} {status.location}")
+    damaged = sum(status.state is FileState.DAMAGED for status in statuses)
+    missing = sum(status.state is FileState.MISSING for status in statuses)
+    print(f"{len(statuses)} files, {missing} not here, {damaged} damaged")
+    if damaged:
+        raise typer.Exit(1)

@@ -1,0 +1,94 @@
+"""`banana`: two interleaved classes in the plane; table and maps of the predictive uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dims.data.banana import load_banana
+from dims.experiments.classification import evaluate, methods
+from dims.experiments.runs import once
+from dims.experiments.training import Training, mlp, train
+
+__all__ = ["METRIC_NAMES", "BananaSettings", "quick", "run_banana"]
+
+# The table is in per cent, and its Brier score is a mean over the two classes.
+METRIC_NAMES = {
+    "accuracy_percent": "accuracy_percent",
+    "ece_percent": "ece_percent",
+    "mce_percent": "mce_percent",
+    "brier": "brier_mean",
+}
+
+
+@dataclass(frozen=True)
+class BananaSettings:
+    """Every number of the paper's appendix. "4-layer" is read as four hidden layers."""
+
+    hidden: tuple[int, ...] = (16, 16, 16, 16)
+    dropout: float = 0.5
+    label_smoothing: float = 0.05
+    training: Training = field(default_factory=lambda: Training(epochs=5_000))
+    draws: int = 50
+    friction: float = 0.01
+    max_time: float = 100.0
+    seed: int = 0
+
+
+def quick(settings: BananaSettings) -> BananaSettings:
+    """A minute of it: fewer epochs and draws, more friction, a shorter time."""
+    training = replace(settings.training, epochs=500)
+    return replace(settings, training=training, draws=5, friction=0.5, max_time=10.0)
+
+
+def run_banana(
+    settings: BananaSettings, out: Path, report: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """The run of one seed, from the folder if it is there."""
+    name = f"banana_{settings.seed}.json"
+    return once(out / name, lambda: run_one(settings, report))
+
+
+def run_one(
+    settings: BananaSettings, report: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Train on 265 points and evaluate all methods on the other five thousand."""
+    say = report or (lambda _: None)
+    split = load_banana(settings.seed)
+
+    def smooth_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(
+            outputs, targets, label_smoothing=settings.label_smoothing
+        )
+
+    with torch.random.fork_rng():
+        torch.manual_seed(settings.seed)
+        model = mlp((2, *settings.hidden, 2), nn.SiLU, settings.dropout)
+    train(
+        model,
+        split.train_inputs,
+        split.train_targets,
+        smooth_loss,
+        settings.training,
+        settings.seed,
+        lambda part: say(f"training {100 * part:.0f} %"),
+    )
+    result = evaluate(
+        model,
+        split,
+        methods((settings.friction,), settings.max_time),
+        label_smoothing=settings.label_smoothing,
+        draws=settings.draws,
+        seed=settings.seed,
+        report=say,
+    )
+    for row in result["rows"]:
+        for part in ("train", "test"):
+            for scores in row[part].values():
+                scores |= {f"{m}_percent": 100 * scores[m] for m in ("accuracy", "ece", "mce")}
+    return {"experiment": "banana", "dataset": "banana", **result}
