@@ -23,7 +23,7 @@ LAYERS = (
     {"metrics"},
     {"predictive"},
     {"draws", "draws_file"},
-    {"samplers", "baselines"},
+    {"samplers", "baselines", "store"},
     {"posterior"},
     {"estimators"},
     {"report"},

@@ -19,6 +19,7 @@ from dims.solvers.dopri5 import Dopri5
 from dims.solvers.events import AtRest
 from dims.solvers.rattle import Rattle
 from dims.solvers.rows import Status
+from dims.store import StoreError, StoreWarning
 from dims.surface import Surface
 
 __version__ = "0.1.0"
@@ -43,6 +44,8 @@ __all__ = [
     "Predictive",
     "Rattle",
     "Status",
+    "StoreError",
+    "StoreWarning",
     "Surface",
     "certify",
     "damped",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
@@ -21,6 +24,7 @@ from dims.samplers import SAMPLERS, Start
 from dims.settle import settle
 from dims.shapes import RowVectors, Vector
 from dims.solvers.batch import Progress
+from dims.store import fingerprint, sample_in_store
 from dims.velocity import start_velocities
 
 __all__ = ["NotAMinimumWarning", "Posterior", "fit"]
@@ -84,6 +88,8 @@ class Posterior:
         compile: bool | None = None,
         seed: int = 0,
         progress: bool | Callable[[Progress], None] = True,
+        store: str | os.PathLike[str] | None = None,
+        chunk_size: int = 50,
     ) -> Draws:
         """Draw S parameter vectors by "la", "linla", "rla" or "dims".
 
@@ -91,6 +97,9 @@ class Posterior:
         "rla" and 50 for "dims", start velocity G^(−½)ε (`precondition=False`: ε, as the published
         runs), solver "rattle", settling "stiff" (`settle=None`: none). An argument that means
         nothing to the method is refused.
+
+        With a `store`, a folder, draws are made and kept `chunk_size` at a time; the same call
+        after an interruption goes on where it stopped.
         """
         if not isinstance(count, int) or count < 1:
             raise ValueError(f"count: the number of draws must be at least 1, got {count!r}")
@@ -114,9 +123,38 @@ class Posterior:
         for name in chosen:
             if name not in known:
                 raise ValueError(f"{name}: it has no meaning for method {method!r}; leave it out")
+        sampler = kind(**chosen)
         start = Start(self.surface, self.map_parameters, self.gradient)
         with progress_reporter(progress, method) as report:
-            return kind(**chosen).sample(start, self.velocities(count, seed), seed, report)
+
+            def compute(first: int, last: int) -> Draws:
+                velocities = self.velocities(last - first, seed, first)
+                return sampler.sample(start, velocities, seed, report)
+
+            if store is None:
+                return compute(0, count)
+            if not isinstance(chunk_size, int) or chunk_size < 1:
+                raise ValueError(f"chunk_size: must be at least 1, got {chunk_size!r}")
+            run = self._run(method, vars(sampler), seed)
+            return sample_in_store(store, run, count, chunk_size, self.surface, compute)
+
+    def _run(self, method: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+        """What the bits of draws depend on, for the manifest of a store."""
+        return {
+            "method": method,
+            "settings": settings,
+            "seed": seed,
+            "fingerprint": fingerprint(self.surface, self.map_parameters),
+            "curvature": self.curvature_fingerprint,
+            "threads": torch.get_num_threads(),
+            "device": self.map_parameters.device.type,
+            "torch": torch.__version__,
+        }
+
+    @property
+    def curvature_fingerprint(self) -> str:
+        """sha256 of the first velocity: other curvatures draw others."""
+        return hashlib.sha256(self.velocities(1).cpu().numpy().tobytes()).hexdigest()
 
 
 def fit(

@@ -1,0 +1,232 @@
+"""Runs in a folder: whatever interrupts or damages them, the draws are those of a quiet run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import dims
+
+COUNT, CHUNK = 7, 3
+
+
+def make_posterior(prior: float = 0.5) -> dims.Posterior:
+    torch.manual_seed(0)
+    inputs = torch.linspace(-1, 1, 10, dtype=torch.float64).unsqueeze(-1)
+    model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dims.NotAMinimumWarning)
+        return dims.fit(
+            model,
+            (inputs, inputs.sin()),
+            "regression",
+            tune=False,
+            prior_precision=prior,
+            noise_std=0.3,
+        )
+
+
+@pytest.fixture(scope="module")
+def posterior() -> dims.Posterior:
+    return make_posterior()
+
+
+def sample(posterior: dims.Posterior, store: Path | None, seed: int = 0, **more) -> dims.Draws:
+    settings = {"friction": 1.0, "max_time": 0.5, "settle": None, "certify": False} | more
+    chunk = {} if store is None else {"store": store, "chunk_size": CHUNK}
+    return posterior.sample(COUNT, seed=seed, progress=False, **settings, **chunk)
+
+
+def chunks(store: Path) -> list[Path]:
+    return sorted(store.glob("chunk_*.safetensors"))
+
+
+def assert_same(one: dims.Draws, other: dims.Draws) -> None:
+    assert torch.equal(one.parameters, other.parameters)
+    assert torch.equal(one.loss, other.loss)
+    assert torch.equal(one.evaluations, other.evaluations)
+    assert one.status == other.status
+    assert one.settings == other.settings
+
+
+@pytest.fixture
+def finished(posterior, tmp_path) -> tuple[Path, dims.Draws]:
+    store = tmp_path / "run"
+    return store, sample(posterior, store)
+
+
+def test_a_store_holds_the_draws_in_chunks(posterior, finished):
+    store, draws = finished
+    assert len(draws) == COUNT
+    assert [path.name for path in chunks(store)] == [f"chunk_0000{i}.safetensors" for i in range(3)]
+    # Rows come out the same alone and in a batch to rounding; here nothing is chaotic.
+    torch.testing.assert_close(draws.parameters, sample(posterior, None).parameters)
+    assert draws.surface is posterior.surface
+    assert "store_rows" not in draws.settings
+
+
+def test_a_second_call_computes_nothing(posterior, finished, monkeypatch):
+    store, draws = finished
+    monkeypatch.setattr(dims.Posterior, "velocities", forbid_more_than_one)
+    assert_same(sample(posterior, store), draws)
+
+
+def forbid_more_than_one(self, count, seed=0, first=0):
+    assert count == 1, "computed although it is stored"
+    precision = self.curvature.precision_for(self.surface)
+    return dims.posterior.start_velocities(precision, count, seed, first)
+
+
+def test_missing_chunks_are_made_and_have_the_same_bits(posterior, finished):
+    store, draws = finished
+    kept = chunks(store)[0].stat().st_mtime_ns
+    chunks(store)[1].unlink()
+    assert_same(sample(posterior, store), draws)
+    assert chunks(store)[0].stat().st_mtime_ns == kept
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def swap(path: Path) -> None:
+    path.write_bytes(path.with_name("chunk_00000.safetensors").read_bytes())
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, cut_short, empty, swap])
+def test_damaged_and_swapped_chunks_are_named_and_made_again(posterior, finished, damage):
+    store, draws = finished
+    damage(chunks(store)[1])
+    with pytest.warns(dims.StoreWarning, match="chunk_00001"):
+        again = sample(posterior, store)
+    assert_same(again, draws)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(sample(posterior, store), draws)
+
+
+def test_a_chunk_of_another_run_is_not_used(posterior, finished, tmp_path):
+    store, draws = finished
+    other = tmp_path / "other"
+    sample(posterior, other, seed=1)
+    chunks(store)[2].write_bytes(chunks(other)[2].read_bytes())
+    with pytest.warns(dims.StoreWarning, match="chunk_00002"):
+        assert_same(sample(posterior, store), draws)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"seed": 1}, "seed"), ({"friction": 2.0}, "settings"), ({"max_time": 1.0}, "settings")],
+)
+def test_another_run_is_refused_by_name(posterior, finished, change, named):
+    store, _ = finished
+    before = {path: path.read_bytes() for path in store.iterdir()}
+    with pytest.raises(dims.StoreError, match=named):
+        sample(posterior, store, **change)
+    assert {path: path.read_bytes() for path in store.iterdir()} == before
+
+
+def test_another_posterior_is_refused(finished):
+    store, _ = finished
+    with pytest.raises(dims.StoreError, match="fingerprint"):
+        sample(make_posterior(prior=0.6), store)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "x" * (2**20 + 1), '{"count": 1}'])
+def test_a_false_manifest_is_refused(posterior, tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(dims.StoreError, match=str(tmp_path)):
+        sample(posterior, tmp_path)
+    assert chunks(tmp_path) == []
+
+
+def test_chunks_without_a_manifest_are_left_alone(posterior, tmp_path):
+    (tmp_path / "chunk_00000.safetensors").write_text("mine")
+    with pytest.raises(dims.StoreError, match="without a manifest"):
+        sample(posterior, tmp_path)
+
+
+def test_two_processes_do_not_write_at_once(posterior, finished):
+    store, draws = finished
+    with (store / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(dims.StoreError, match="another process"):
+            sample(posterior, store)
+    assert_same(sample(posterior, store), draws)
+
+
+def test_threads_are_those_of_the_manifest_inside_and_the_callers_outside(posterior, tmp_path):
+    before = torch.get_num_threads()
+    sample(posterior, tmp_path / "run")
+    assert torch.get_num_threads() == before
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["threads"] == before
+
+
+def test_a_full_disk_leaves_a_store_that_goes_on(posterior, tmp_path, monkeypatch):
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("dims.draws.storage.save_file", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            sample(posterior, store)
+    assert [path.name for path in store.iterdir() if path.suffix == ".part"] == []
+    torch.testing.assert_close(
+        sample(posterior, store).parameters, sample(posterior, None).parameters
+    )
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(3, id="3 kills"), pytest.param(50, id="50 kills", marks=pytest.mark.slow)],
+)
+def test_killed_at_random_moments_it_ends_with_the_same_bits(finished, tmp_path, kills):
+    _, draws = finished
+    store = tmp_path / "killed"
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from pathlib import Path\nimport torch, test_store as t\n"
+        f"torch.set_num_threads({torch.get_num_threads()})\n"
+        "p = t.make_posterior()\nprint('ready', flush=True)\n"
+        f"t.sample(p, Path({str(store)!r}))\n"
+    )
+    generator = random.Random(0)
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    for _ in range(kills):
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(generator.uniform(0, 0.6))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        for path in list(chunks(store))[generator.randrange(2) :]:
+            path.unlink()  # so that there is work left to be interrupted
+    result = sample(make_posterior(), store)
+    assert_same(result, draws)
+    assert not list(store.glob(".*.part"))
