@@ -149,8 +149,9 @@ def write_tables() -> None:
     text = PAGE.read_text()
     for mark, (source, make) in TABLES.items():
         body = make() if (RESULTS / f"{source}.json").exists() else "Not run yet."
-        pattern = rf"(<!-- {mark} -->\n).*?(\n<!-- end -->)"
-        text = re.sub(pattern, lambda m, body=body: m[1] + body + m[2], text, flags=re.DOTALL)
+        pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
+        filled = body + "\n"
+        text = re.sub(pattern, lambda m, b=filled: m[1] + b + m[2], text, flags=re.DOTALL)
     PAGE.write_text(text)
 
 

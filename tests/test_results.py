@@ -1,0 +1,59 @@
+"""What the README and the documentation say of our results follows from the files beside them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dims.experiments import uci
+from dims.experiments.comparison import Cell, compare
+
+ROOT = Path(__file__).parents[1]
+RUNS = json.loads((ROOT / "results" / "uci.json").read_text())
+
+
+def cells(table: str) -> list[Cell]:
+    return compare(f"tab:{table}", RUNS, uci.METRIC_NAMES)
+
+
+@pytest.mark.parametrize("table", ["uci_test", "uci_train"])
+def test_no_cell_of_the_uci_tables_is_left_out(table):
+    with (ROOT / "results" / f"{table}.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    found = cells(table)
+    assert len(lines) == len(found) == 216
+    assert [line["verdict"] for line in lines] == [cell.verdict for cell in found]
+    assert all(cell.seeds == 5 for cell in found)
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    for cell in found:
+        assert f"{cell.paper:.3f} → {cell.ours:.3f} ± {cell.error:.3f}" in page
+
+
+def test_the_counts_in_the_readme():
+    agree: Counter[str] = Counter()
+    worse: Counter[str] = Counter()
+    for cell in cells("uci_test"):
+        agree[cell.method] += cell.verdict in ("same", "better")
+        if cell.method == "DiMS" and cell.verdict == "worse":
+            worse[cell.dataset] += 1
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"MAP agrees in {agree['MAP']} of 36 test cells, RLA in {agree['RLA']}, DiMS in" in text
+    assert f"DiMS in {agree['DiMS']} of 72" in text
+    others = sum(worse.values())
+    assert f"({worse['waveform']} of the other {others} are one set" in text
+
+
+def test_no_trajectory_of_the_snelson_network_gains_energy():
+    for name in ("rattle", "default"):
+        run = json.loads((ROOT / f"benchmarks/results/energy_law/{name}.json").read_text())
+        assert set(run["status"]) == {"FINISHED"}
+        assert max(run["energy_violation"]) <= 1e-3
+        assert max(abs(share) for share in run["late_balance_percent"]) <= 0.1
+    recipe = json.loads((ROOT / "benchmarks/results/energy_law/recipe.json").read_text())
+    for energies in recipe["energy"]:
+        assert max(b - a for a, b in pairwise(energies)) > 1
