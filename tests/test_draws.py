@@ -148,10 +148,13 @@ def test_summary_counts_and_advises() -> None:
     for status in (dims.Status.STALLED, dims.Status.NOT_FINITE, dims.Status.BUDGET_SPENT):
         assert status.advice in advice
     assert dims.Status.FINISHED.advice not in advice
+    assert "gradient norm above" not in advice  # where there are verdicts, they count
     steep, saddles = (
         int((draws.gradient_norm > 1).sum()),
         int((draws.smallest_eigenvalue < 0).sum()),
     )
+    unjudged = dataclasses.replace(draws, verdict=None).summary()
+    advice = unjudged[unjudged.index("advice:") :]
     assert f"{steep} draws with a gradient norm above 1" in advice
     assert 'raise max_time, or use settle="stiff"' in advice
     assert f"{saddles} draws with negative curvature" in advice

@@ -85,8 +85,15 @@ def integrate(
     is also captured as a graph) and pays on long runs of a network.
     """
     dynamics = dissipative() if dynamics is None else dynamics
+    _check_kinds(surface, dynamics, stop, max_time)
     position, velocity = _check_start(position, velocity)
     chosen = resolve_solver(solver, tolerance)
+    start_loss = surface.value(position)
+    if not start_loss.isfinite().any():
+        raise ValueError(
+            "position: the loss is NaN or infinite at every start; start where the surface is "
+            "finite, or look at its function"
+        )
     times = _check_times(max_time, save_at, position.device)
     if max_evaluations is not None and max_evaluations < 1:
         raise ValueError(f"max_evaluations: must be at least 1, got {max_evaluations}")
@@ -119,7 +126,6 @@ def integrate(
         kept = torch.searchsorted(torch.cat([times.new_zeros(1), times]), wanted)
         times, positions, dissipated = wanted, positions[kept], dissipated[kept]
         shown = _measure(surface, positions, velocities[kept], climbs[kept], dynamics)
-    start_loss = surface.value(position)
     return Path(
         times=times,
         positions=positions,
@@ -150,6 +156,11 @@ def integrate(
 def resolve_solver(solver: str | Solver, tolerance: float | None) -> Solver:
     """A solver by name or as an object; a tolerance goes with a name only."""
     if not isinstance(solver, str):
+        if isinstance(solver, type) or not isinstance(solver, Solver):
+            raise TypeError(
+                f"solver: expected a name ({', '.join(SOLVERS)}) or an object such as "
+                f"dims.Rattle(), got {solver!r}"
+            )
         if tolerance is not None:
             raise ValueError("tolerance: give it to the solver object itself")
         return solver
@@ -206,6 +217,23 @@ def _saved(
         torch.cat([climb[None], outcome.saved_climb]),
         torch.cat([torch.zeros_like(climb)[None], outcome.saved_dissipated]),
     )
+
+
+def _check_kinds(surface: object, dynamics: object, stop: object, max_time: object) -> None:
+    if not isinstance(surface, BaseSurface):
+        raise TypeError(
+            f"surface: expected a Surface or LossSurface, got {type(surface).__name__}; "
+            "wrap a function as dims.Surface(function)"
+        )
+    if not isinstance(dynamics, Dynamics):
+        raise TypeError(
+            f"dynamics: expected an object such as dims.geodesic() or dims.dissipative(), "
+            f"got {dynamics!r}"
+        )
+    if stop is not None and not callable(stop):
+        raise TypeError(f"stop: expected a condition such as dims.AtRest(), got {stop!r}")
+    if isinstance(max_time, bool) or not isinstance(max_time, (int, float)):
+        raise TypeError(f"max_time: expected a number, got {max_time!r}")
 
 
 def _check_start(position: Tensor, velocity: Tensor) -> tuple[Tensor, Tensor]:

@@ -60,6 +60,11 @@ class LossSurface(BatchedNetwork, BaseSurface):
         )
         self.loss_scale = _check_positive("loss_scale", loss_scale, 1.0)
         self._chunks = Chunks(self.memory_budget, self._measure_bytes_per_point())
+        if not self.value(self.vector.initial.unsqueeze(0)).isfinite().all():
+            raise ValueError(
+                "model: the loss on the training data is NaN or infinite; look for outputs that "
+                "overflow and for points far outside the others"
+            )
 
     @property
     def likelihood_scale(self) -> float:
@@ -172,13 +177,21 @@ class LossSurface(BatchedNetwork, BaseSurface):
         return measure_bytes_per_point(one_row)
 
     def _check_outputs(self) -> Tensor:
-        """Run the network twice on all points: the right shape, finite, and deterministic?"""
+        """Run the network twice on a few points: the right shape, finite, and deterministic?"""
         tensors = self.vector.unflatten(self.vector.initial)
         if not torch.isfinite(self.vector.initial).all():
             raise ValueError("model: its parameters contain NaN or infinite values")
-        with torch.no_grad():
-            few = slice_inputs(self.data.inputs, slice(0, 8))
-            first, second = self.network(tensors, few), self.network(tensors, few)
+        few = slice_inputs(self.data.inputs, slice(0, 8))
+        try:
+            with torch.no_grad():
+                first, second = self.network(tensors, few), self.network(tensors, few)
+        except (RuntimeError, TypeError, AttributeError, LookupError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(
+                f"data: the model refuses the training inputs, {describe_inputs(few)} a point "
+                f"({reason}); give them in the shape and type it was trained on, and a model "
+                "whose output is one tensor"
+            ) from error
         if first.ndim != 2 or len(first) != min(8, self.points):
             raise ValueError(
                 f"model: its outputs must have shape (points, outputs), got {tuple(first.shape)}"

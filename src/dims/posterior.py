@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import operator
 import os
 import warnings
 from collections.abc import Callable
@@ -101,8 +102,13 @@ class Posterior:
         With a `store`, a folder, draws are made and kept `chunk_size` at a time; the same call
         after an interruption goes on where it stopped.
         """
-        if not isinstance(count, int) or count < 1:
-            raise ValueError(f"count: the number of draws must be at least 1, got {count!r}")
+        if isinstance(count, bool) or not hasattr(count, "__index__"):
+            raise TypeError(f"count: expected a number of draws, got {count!r}")
+        count = operator.index(count)
+        if count < 1:
+            raise ValueError(f"count: the number of draws must be at least 1, got {count}")
+        if solver is not None and not isinstance(solver, str):
+            raise TypeError(f"solver: give its name; an object such as {solver!r} is for integrate")
         if method not in SAMPLERS:
             raise ValueError(f"method: {method!r} is unknown; there are {', '.join(SAMPLERS)}")
         given: dict[str, Any] = {
@@ -177,10 +183,15 @@ def fit(
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
     `curvature` is "full", "diagonal", "kronecker", "low_rank" or a fitted laplace-torch object.
-    With `tune`, prior precision (and noise) maximise the marginal likelihood; without it the
-    given values stand (1 where none is given). `refine` walks θ* to a minimum of the surface that
-    is sampled, which differs from the one it was trained on.
+    With `tune`, prior precision (and noise) maximise the marginal likelihood, but for values that
+    are given, also as `Gaussian(σ)`; without it the given values stand (1 where none is given).
+    `refine` walks θ* to a minimum of the surface that is sampled, which differs from the one it
+    was trained on.
     """
+    if not tune and not isinstance(curvature, str):
+        prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
+    if isinstance(likelihood, Gaussian) and noise_std is None:
+        noise_std = likelihood.noise_std  # an object's σ is given; "regression" leaves it open
     if noise_std is not None:
         likelihood = _with_noise(likelihood, noise_std)
     surface = LossSurface(
@@ -192,6 +203,11 @@ def fit(
         loss_scale=loss_scale,
         parameters=parameters,
     )
+    if refine and not isinstance(curvature, str):
+        raise ValueError(
+            "refine: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
+            "one of the two"
+        )
     theta = surface.initial
     evidence = None
     fitted = _fit_curvature(surface, theta, curvature, curvature_kind, rank)
@@ -226,6 +242,21 @@ def fit(
             stacklevel=2,
         )
     return posterior
+
+
+def _adopted(
+    fitted: Any,
+    likelihood: str | Likelihood,
+    prior_precision: float | Tensor | None,
+    noise_std: float | None,
+) -> tuple[float | Tensor | None, float | None]:
+    """Prior and noise of a laplace-torch object where none are given: its posterior is meant."""
+    if prior_precision is None:
+        diagonal = fitted.prior_precision_diag.detach()
+        prior_precision = float(diagonal[0]) if (diagonal == diagonal[0]).all() else diagonal
+    if noise_std is None and likelihood == "regression":
+        noise_std = float(fitted.sigma_noise)
+    return prior_precision, noise_std
 
 
 def _with_noise(likelihood: str | Likelihood, noise_std: float) -> Likelihood:

@@ -40,7 +40,10 @@ def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData
     if isinstance(data, TrainingData):
         inputs, targets = data
     elif isinstance(data, DataLoader):
-        inputs, targets = _join(list(data))
+        if data.drop_last and len(data) * (data.batch_size or 1) < len(data.dataset):  # type: ignore[arg-type]
+            raise ValueError("data: the DataLoader drops its last points; set drop_last=False")
+        with torch.random.fork_rng(devices=[]):  # a loader draws a seed even if it does not shuffle
+            inputs, targets = _join(list(data))
     elif isinstance(data, Dataset):
         inputs, targets = _join([default_collate([point]) for point in _points(data)])
     elif isinstance(data, (tuple, list)) and len(data) == 2:
@@ -57,7 +60,11 @@ def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData
             raise ValueError(
                 f"data: on {tensor.device}, the model on {device}; move one to the other"
             )
-        return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
+        # A copy: the caller may go on to change what is theirs.
+        kind = dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.detach().to(
+            device=device, dtype=kind, copy=not isinstance(data, TrainingData)
+        )
 
     inputs = map_inputs(convert, inputs)
     targets = convert(targets)

@@ -17,16 +17,17 @@ from torch import Tensor, nn
 
 from dims.baselines.common import check_integer, measure, seeded, with_noise
 from dims.draws import Draws
-from dims.likelihoods import Likelihood
+from dims.likelihoods import Gaussian, Likelihood
 from dims.loss_surface import LossSurface
 from dims.network import BatchedNetwork
-from dims.shapes import Vector
+from dims.shapes import RowVectors, Vector
 from dims.training_data import slice_inputs
 
 __all__ = ["deep_ensemble"]
 
 MEMBERS = 5  # of a training function, where their number is left out
 PROBED_POINTS = 8
+SMALLEST_NOISE = 1e-4
 
 
 def deep_ensemble(
@@ -45,7 +46,8 @@ def deep_ensemble(
 
     `train` finds torch's global generators seeded with the same number, and they are restored
     after it. The first member stands for θ*. Prior and noise define the loss that is reported
-    and the noise of predictions; for a fair comparison give those of the posterior.
+    and the noise of predictions; for a fair comparison give those of the posterior. Without a noise
+    a regression takes the members' residuals on the training data.
     """
     trained = _members(models, members, seed)
     first = next(trained)
@@ -60,6 +62,8 @@ def deep_ensemble(
     rows = [surface.initial]
     rows += [_flatten(member, number, surface) for number, member in enumerate(trained, start=1)]
     thetas = torch.stack(rows)
+    if likelihood == "regression" and noise_std is None:
+        surface = surface.with_settings(likelihood=Gaussian(_residual_std(surface, thetas)))
     return Draws(
         parameters=thetas,
         method="deep_ensemble",
@@ -69,6 +73,12 @@ def deep_ensemble(
         settings={"members": len(thetas)},
         **measure(surface, thetas),
     )
+
+
+def _residual_std(surface: LossSurface, thetas: RowVectors) -> float:
+    """σ of most likelihood, over all members; not zero where they fit perfectly."""
+    residuals = surface.predict(thetas, surface.data.inputs) - surface.data.targets
+    return max(float(residuals.double().square().mean().sqrt()), SMALLEST_NOISE)
 
 
 def _is_training(models: Any) -> bool:

@@ -50,6 +50,8 @@ def last_layer(
     """
     check_integer("count", count)
     check_integer("seed", seed, lowest=0)
+    if isinstance(likelihood, Gaussian) and noise_std is None:
+        noise_std = likelihood.noise_std  # an object's σ is given; "regression" leaves it open
     network = BatchedNetwork(model)
     data = collect(train_data, network.vector.device, network.vector.dtype)
     if layer is None:

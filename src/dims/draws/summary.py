@@ -104,14 +104,27 @@ def _advice(draws: Draws) -> list[str]:
             f"{ENERGY_VIOLATION:.0%}: tighten the tolerance, or use float64"
         )
     if draws.method == "dims":  # the only method whose draws are meant to be minima
-        steep = int((draws.gradient_norm > STEEP).sum())
+        # A verdict knows the scale of the surface; without one, fixed thresholds must do.
+        judged = draws.verdict is not None
+        verdicts = Counter(draws.verdict or [])
+        if verdicts["NOT_AT_REST"]:
+            advice.append(
+                f"{_count(verdicts['NOT_AT_REST'], 'draw')} not at rest: raise max_time, or use "
+                'settle="full"'
+            )
+        if verdicts["SADDLE"]:
+            advice.append(
+                f"{_count(verdicts['SADDLE'], 'draw')} on a saddle, no minimum yet: raise "
+                'max_time, or use settle="full"'
+            )
+        steep = 0 if judged else int((draws.gradient_norm > STEEP).sum())
         if steep:
             remedy = "full" if draws.settings.get("settle") == "stiff" else "stiff"
             advice.append(
                 f"{_count(steep, 'draw')} with a gradient norm above {STEEP:g} (a slope of 45°), "
                 f'not at rest: raise max_time, or use settle="{remedy}"'
             )
-        saddles = int((draws.smallest_eigenvalue < 0).sum())
+        saddles = 0 if judged else int((draws.smallest_eigenvalue < 0).sum())
         if saddles:
             advice.append(
                 f"{_count(saddles, 'draw')} with negative curvature, no minimum yet: raise "

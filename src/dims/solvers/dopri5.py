@@ -135,7 +135,7 @@ class Dopri5:
         )
         failures = state.failures + 1
         hopeless = failures >= (1 if self.step is not None else self.give_up_after)
-        hopeless = hopeless | too_short(h, state.time)
+        hopeless = hopeless | too_short(h, state.time, times[-1])
         end = torch.where(finite, Status.STALLED.code, Status.NOT_FINITE.code)
         retreated = replace(
             state,

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from dims.dynamics import Dynamics
 from dims.shapes import RowScalars, RowVectors, Times
@@ -229,7 +230,7 @@ class Rattle:
             corrections=state.corrections + 1,
             last_size=trial.size,
         )
-        retreated = self._retreat(state, trial, relative)
+        retreated = self._retreat(state, trial, relative, times[-1])
         state = merge(accepted, arrived, merge(again, waiting, merge(active, retreated, state)))
         evaluations = state.ledger.evaluations + active.long()
         return replace(state, ledger=replace(state.ledger, evaluations=evaluations))
@@ -266,13 +267,15 @@ class Rattle:
         limit = torch.minimum(limit, state.step * (0.9 * ease).clamp(min=0.3))
         return state.history.longest_step(turn, limit)
 
-    def _retreat(self, state: RattleState, trial: Trial, relative: RowScalars) -> RattleState:
+    def _retreat(
+        self, state: RattleState, trial: Trial, relative: RowScalars, end_time: Tensor
+    ) -> RattleState:
         """A shorter step, from z = L: a carried residual would need ever stronger kicks."""
         cut = (0.8 * (relative / self.tolerance) ** (-1 / 3)).clamp(0.1, 0.8)
         factor = torch.where(trial.solved, cut, 0.5)
         failures = state.failures + 1
         hopeless = failures >= (1 if self.step is not None else self.give_up_after)
-        hopeless = hopeless | too_short(state.step, state.time)
+        hopeless = hopeless | too_short(state.step, state.time, end_time)
         end = torch.where(trial.finite, Status.STALLED.code, Status.NOT_FINITE.code)
         return replace(
             state,

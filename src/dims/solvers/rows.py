@@ -80,9 +80,9 @@ def next_step(wish: Tensor, remaining: Tensor) -> Tensor:
     return torch.where((step < remaining) & (2 * step > remaining), 0.5 * remaining, step)
 
 
-def too_short(step: Tensor, time: Tensor) -> Tensor:
-    """A step that no longer counts beside the time passed.
+def too_short(step: Tensor, time: Tensor, end: Tensor) -> Tensor:
+    """A step that no longer counts beside the time passed, or beside the whole.
 
     At a wall every second, ever shorter step may be accepted, so rejections in a row do not tell.
     """
-    return step < 1e-13 * time
+    return step < torch.maximum(1e-13 * time, 1e-15 * end)
