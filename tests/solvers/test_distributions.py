@@ -54,6 +54,7 @@ def random_networks() -> tuple[dims.LossSurface, Tensor, Tensor]:
     return surface, start, velocity
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_a_random_start_reaches_a_minimum():
     surface, start, velocity = random_networks()
