@@ -23,7 +23,13 @@ from dims.maximise import best_of_grid, climb
 from dims.parameters import ParameterVector
 from dims.shapes import Vector
 
-__all__ = ["EvidenceFit", "EvidenceWarning", "log_marginal_likelihood", "tune_evidence"]
+__all__ = [
+    "EvidenceFit",
+    "EvidenceWarning",
+    "log_marginal_likelihood",
+    "tune_evidence",
+    "tuned_surface",
+]
 
 PRIOR_BOUNDS = (1e-6, 1e6)
 NOISE_BOUNDS = (1e-4, 1e3)
@@ -211,3 +217,12 @@ def _warn(fit: EvidenceFit) -> None:
             EvidenceWarning,
             stacklevel=3,
         )
+
+
+def tuned_surface(surface: LossSurface, evidence: EvidenceFit) -> LossSurface:
+    """The surface under the prior and noise that the evidence chose."""
+    likelihood = None
+    if evidence.noise_std is not None:
+        assert isinstance(surface.likelihood, Gaussian)
+        likelihood = surface.likelihood.with_noise(evidence.noise_std)
+    return surface.with_settings(likelihood=likelihood, prior_precision=evidence.prior_precision)

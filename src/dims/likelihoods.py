@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "resolve_likelihood"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "Likelihood",
+    "given_noise",
+    "resolve_likelihood",
+    "with_noise",
+]
 
 
 class Likelihood(ABC):
@@ -157,6 +165,24 @@ def resolve_likelihood(likelihood: str | Likelihood, outputs: int) -> Likelihood
         f"likelihood: {likelihood!r} is unknown; give 'regression', 'classification' or a "
         "Likelihood object (dims.Gaussian, dims.Bernoulli, dims.Categorical)"
     )
+
+
+def given_noise(likelihood: str | Likelihood, noise_std: float | None) -> float | None:
+    """σ where a user gave one, as a number or in an object; "regression" alone leaves it open."""
+    if noise_std is None and isinstance(likelihood, Gaussian):
+        return likelihood.noise_std
+    return noise_std
+
+
+def with_noise(likelihood: str | Likelihood, noise_std: float | None) -> str | Likelihood:
+    """The likelihood with the given noise σ, as it is where none is given."""
+    if noise_std is None:
+        return likelihood
+    if likelihood == "regression":
+        return Gaussian(noise_std)
+    if isinstance(likelihood, Gaussian):
+        return likelihood.with_noise(noise_std)
+    raise ValueError(f"noise_std: it belongs to regression only; the likelihood is {likelihood!r}")
 
 
 def _check_smoothing(label_smoothing: float) -> None:

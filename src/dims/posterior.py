@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
 from dims.draws import Draws
-from dims.evidence import EvidenceFit, log_marginal_likelihood, tune_evidence
-from dims.likelihoods import Gaussian, Likelihood
+from dims.evidence import EvidenceFit, log_marginal_likelihood, tune_evidence, tuned_surface
+from dims.likelihoods import Gaussian, Likelihood, given_noise, with_noise
 from dims.loss_surface import LossSurface
 from dims.parameters import Selection
 from dims.progress import progress_reporter
@@ -190,10 +190,8 @@ def fit(
     """
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
-    if isinstance(likelihood, Gaussian) and noise_std is None:
-        noise_std = likelihood.noise_std  # an object's σ is given; "regression" leaves it open
-    if noise_std is not None:
-        likelihood = _with_noise(likelihood, noise_std)
+    noise_std = given_noise(likelihood, noise_std)
+    likelihood = with_noise(likelihood, noise_std)
     surface = LossSurface(
         model,
         train_data,
@@ -220,7 +218,7 @@ def fit(
             prior="fixed" if prior_precision is not None else prior_structure,
             tune_noise=noise_std is None,
         )
-        surface = _tuned(surface, evidence)
+        surface = tuned_surface(surface, evidence)
     if refine:
         theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
         fitted = _fit_curvature(surface, theta, curvature, curvature_kind, rank)
@@ -259,26 +257,9 @@ def _adopted(
     return prior_precision, noise_std
 
 
-def _with_noise(likelihood: str | Likelihood, noise_std: float) -> Likelihood:
-    if likelihood == "regression":
-        return Gaussian(noise_std)
-    if isinstance(likelihood, Gaussian):
-        return likelihood.with_noise(noise_std)
-    raise ValueError(f"noise_std: it belongs to regression only; the likelihood is {likelihood!r}")
-
-
 def _fit_curvature(
     surface: LossSurface, theta: Vector, curvature: str | Any, kind: str, rank: int
 ) -> Curvature:
     if isinstance(curvature, str):
         return fit_curvature(surface, theta, curvature, kind, rank)
     return from_laplace(curvature, surface, theta)
-
-
-def _tuned(surface: LossSurface, evidence: EvidenceFit) -> LossSurface:
-    """The surface under the prior and noise that the evidence chose."""
-    likelihood = None
-    if evidence.noise_std is not None:
-        assert isinstance(surface.likelihood, Gaussian)
-        likelihood = surface.likelihood.with_noise(evidence.noise_std)
-    return surface.with_settings(likelihood=likelihood, prior_precision=evidence.prior_precision)

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer, measure, seeded, with_noise
+from dims.baselines.common import check_integer, seeded
 from dims.draws import Draws
-from dims.likelihoods import Gaussian, Likelihood
+from dims.draws.measure import measure
+from dims.likelihoods import Gaussian, Likelihood, with_noise
 from dims.loss_surface import LossSurface
 from dims.network import BatchedNetwork
 from dims.shapes import RowVectors, Vector

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dims.baselines.common import check_integer, measure, seeded
+from dims.baselines.common import check_integer, seeded
 from dims.draws import Draws
+from dims.draws.measure import measure
 from dims.loss_surface import LossSurface
 from dims.shapes import RowIntegers, RowVectors, Vector
 

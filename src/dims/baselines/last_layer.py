@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer, measure, with_noise
+from dims.baselines.common import check_integer
 from dims.curvature import Curvature, fit_curvature
 from dims.draws import Draws
-from dims.evidence import log_marginal_likelihood, tune_evidence
-from dims.likelihoods import Gaussian, Likelihood
+from dims.draws.measure import measure
+from dims.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
+from dims.likelihoods import Gaussian, Likelihood, given_noise, with_noise
 from dims.loss_surface import LossSurface
 from dims.network import BatchedNetwork
 from dims.training_data import Inputs, collect, slice_inputs
@@ -50,8 +51,7 @@ def last_layer(
     """
     check_integer("count", count)
     check_integer("seed", seed, lowest=0)
-    if isinstance(likelihood, Gaussian) and noise_std is None:
-        noise_std = likelihood.noise_std  # an object's σ is given; "regression" leaves it open
+    noise_std = given_noise(likelihood, noise_std)
     network = BatchedNetwork(model)
     data = collect(train_data, network.vector.device, network.vector.dtype)
     if layer is None:
@@ -90,15 +90,11 @@ def last_layer(
 
 def _tuned(surface: LossSurface, fitted: Curvature, prior: bool, noise: bool) -> LossSurface:
     """The surface under the prior and noise of most evidence; the flags say what is free."""
-    gaussian = surface.likelihood if isinstance(surface.likelihood, Gaussian) else None
-    if not prior and not (noise and gaussian is not None):
+    if not prior and not (noise and isinstance(surface.likelihood, Gaussian)):
         return surface
     structure = "scalar" if prior else "fixed"
     fit = tune_evidence(surface, surface.initial, fitted, prior=structure, tune_noise=noise)
-    likelihood = None
-    if gaussian is not None and fit.noise_std is not None:
-        likelihood = gaussian.with_noise(fit.noise_std)
-    return surface.with_settings(likelihood=likelihood, prior_precision=fit.prior_precision)
+    return tuned_surface(surface, fit)
 
 
 def _linear_layers(model: nn.Module) -> dict[str, nn.Linear]:

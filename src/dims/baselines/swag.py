@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer, check_positive, measure, with_noise
+from dims.baselines.common import check_integer, check_positive
 from dims.draws import Draws
-from dims.likelihoods import Likelihood
+from dims.draws.measure import measure
+from dims.likelihoods import Likelihood, with_noise
 from dims.loss_surface import LossSurface
 from dims.parameters import Selection
 from dims.shapes import RowVectors, Vector

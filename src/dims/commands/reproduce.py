@@ -52,7 +52,7 @@ def uci(
     console = Console()
     began = time.perf_counter()
     with console.status("starting") as status:
-        runs = experiment.run_uci(settings, out, lambda text: status.update(text))
+        runs = experiment.run_uci(settings, out, status.update)
     cells = [
         cell
         for table in ("tab:uci_test", "tab:uci_train")
@@ -93,7 +93,7 @@ def banana(
         settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
     console = Console()
     with console.status("starting") as status:
-        run = experiment.run_banana(settings, out, lambda text: status.update(text))
+        run = experiment.run_banana(settings, out, status.update)
     cells = compare("tab:banana-classification", [run], experiment.METRIC_NAMES)
     write_csv(cells, out / "comparison.csv")
     shown = Table(title="Banana, mean over draws (its errors are standard deviations)")
@@ -128,7 +128,7 @@ def snelson(
         settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
     console = Console()
     with console.status("starting") as status:
-        run = experiment.run_snelson(settings, out, lambda text: status.update(text))
+        run = experiment.run_snelson(settings, out, status.update)
     shown = Table(title=f"Snelson, {run['draws']} draws, σ = {run['noise_std']:.3f}")
     for column in ("method", "NLL on the data", "NLL in the gap", "spread: gap", "data", "ratio"):
         shown.add_column(column)

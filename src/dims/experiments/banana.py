@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from dims.baselines.common import seeded
 from dims.data.banana import load_banana
 from dims.experiments.classification import evaluate, methods
 from dims.experiments.runs import once
@@ -68,8 +68,7 @@ def run_one(
             outputs, targets, label_smoothing=settings.label_smoothing, reduction="sum"
         )
 
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
+    with seeded(settings.seed):
         model = mlp((2, *settings.hidden, 2), nn.SiLU, settings.dropout)
     train(
         model,

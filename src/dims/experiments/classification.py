@@ -121,8 +121,8 @@ def _score(
     entries = [entry]
     if method.sampler == "dims":
         rested = settle(posterior.surface, drawn.parameters).positions
-        settled = {**entry, "method": "DiMS settled", "loss": None}
-        settled["loss"] = posterior.surface.value(rested).tolist()
+        loss = posterior.surface.value(rested).tolist()
+        settled = {**entry, "method": "DiMS settled", "loss": loss}
         entries.append(
             {**settled, **_metrics(lambda x: posterior.surface.predict(rested, x), split)}
         )

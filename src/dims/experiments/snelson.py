@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dims.baselines.common import seeded
 from dims.data.snelson import load_snelson
 from dims.experiments.runs import once
 from dims.experiments.training import Training, mlp, train
@@ -68,8 +69,7 @@ def run_one(
     """Train outside the gap, tune by the evidence, draw by every method."""
     say = report or (lambda _: None)
     data = load_snelson(gap=settings.gap)
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
+    with seeded(settings.seed):
         model = mlp((1, *settings.hidden, 1), nn.GELU, settings.dropout)
     train(
         model,

@@ -9,6 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from dims.baselines.common import seeded
+
 __all__ = ["Training", "mlp", "train"]
 
 
@@ -48,8 +50,7 @@ def train(
 
     `report` gets the part that is done.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model.train()
         optimiser = torch.optim.Adam(
             model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay

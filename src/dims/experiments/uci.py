@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
+from dims.baselines.common import seeded
 from dims.data.uci import UCI_NAMES, Protocol, load_uci
 from dims.experiments.classification import evaluate, methods
 from dims.experiments.runs import once
@@ -71,8 +71,7 @@ def run_one(
             report(f"{dataset}, seed {seed}: {what}")
 
     split = load_uci(dataset, seed, settings.protocol)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         widths = (split.train_inputs.shape[1], *settings.hidden, split.classes)
         model = mlp(widths, nn.SiLU, settings.dropout)
     train(

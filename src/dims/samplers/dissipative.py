@@ -10,9 +10,10 @@ import torch
 
 from dims.certificate import certify
 from dims.draws import Draws
+from dims.draws.measure import measure
 from dims.dynamics import dissipative
-from dims.integrate import Path, integrate, resolve_solver
-from dims.samplers.start import Start, measure, trajectory_fields
+from dims.integrate import Path, resolve_solver
+from dims.samplers.start import Start, follow, trajectory_fields
 from dims.settle import settle
 from dims.shapes import RowVectors
 from dims.solvers.batch import Progress
@@ -55,17 +56,7 @@ class Dissipative:
         seed: int,
         progress: Callable[[Progress], None] | None = None,
     ) -> Draws:
-        path = integrate(
-            start.surface,
-            start.position,
-            start.velocities(noise, self.precondition),
-            dynamics=dissipative(self.gravity, self.friction),
-            solver=self.solver,
-            tolerance=self.tolerance,
-            max_time=self.max_time,
-            compile=self.compile,
-            progress=progress,
-        )
+        path = follow(self, start, noise, dissipative(self.gravity, self.friction), progress)
         return Draws(
             method="dims",
             surface=start.surface,
@@ -86,7 +77,7 @@ class Dissipative:
         fields = {
             "parameters": thetas,
             "displacement": displacement,
-            **measure(start.surface, thetas)._asdict(),
+            **measure(start.surface, thetas),
         }
         if self.certify:
             certificates = certify(start.surface, thetas)

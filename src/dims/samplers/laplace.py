@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dims.draws import Draws
-from dims.samplers.start import Start, measure
+from dims.draws.measure import measure
+from dims.samplers.start import Start
 from dims.shapes import RowVectors
 from dims.solvers.batch import Progress
 
@@ -31,5 +32,5 @@ class Laplace:
             surface=start.surface,
             map_parameters=start.position,
             seed=seed,
-            **measure(start.surface, thetas)._asdict(),
+            **measure(start.surface, thetas),
         )

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dims.draws import Draws
+from dims.draws.measure import measure
 from dims.dynamics import geodesic
-from dims.integrate import integrate, resolve_solver
-from dims.samplers.start import Start, measure, trajectory_fields
+from dims.integrate import resolve_solver
+from dims.samplers.start import Start, follow, trajectory_fields
 from dims.shapes import RowVectors
 from dims.solvers.batch import Progress
 
@@ -39,17 +40,7 @@ class Riemannian:
         seed: int,
         progress: Callable[[Progress], None] | None = None,
     ) -> Draws:
-        path = integrate(
-            start.surface,
-            start.position,
-            start.velocities(noise, self.precondition),
-            dynamics=geodesic(),
-            solver=self.solver,
-            tolerance=self.tolerance,
-            max_time=self.max_time,
-            compile=self.compile,
-            progress=progress,
-        )
+        path = follow(self, start, noise, geodesic(), progress)
         return Draws(
             parameters=path.end,
             method="rla",
@@ -57,6 +48,6 @@ class Riemannian:
             map_parameters=start.position,
             seed=seed,
             settings=vars(self),
-            **measure(start.surface, path.end)._asdict(),
+            **measure(start.surface, path.end),
             **trajectory_fields(path),
         )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from dims.draws import Draws
-from dims.integrate import Path
+from dims.dynamics import Dynamics
+from dims.integrate import Path, integrate
 from dims.loss_surface import LossSurface
-from dims.shapes import RowScalars, RowVectors, Vector
+from dims.shapes import RowVectors, Vector
 from dims.solvers.batch import Progress
 from dims.velocity import precondition
 
-__all__ = ["Sampler", "Start", "trajectory_fields"]
+__all__ = ["Sampler", "Start", "follow", "trajectory_fields"]
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,41 @@ class Sampler(Protocol):
     ) -> Draws: ...
 
 
-class Measured(NamedTuple):
-    loss: RowScalars
-    gradient_norm: RowScalars
+@runtime_checkable
+class Moving(Protocol):
+    """The settings that samplers by trajectories share."""
+
+    @property
+    def precondition(self) -> bool: ...
+    @property
+    def solver(self) -> str: ...
+    @property
+    def tolerance(self) -> float | None: ...
+    @property
+    def max_time(self) -> float: ...
+    @property
+    def compile(self) -> bool: ...
 
 
-def measure(surface: LossSurface, thetas: RowVectors) -> Measured:
-    """Loss and gradient norm of delivered draws."""
-    loss, gradient = surface.value_and_grad(thetas)
-    return Measured(loss, gradient.double().norm(dim=-1))
+def follow(
+    settings: Moving,
+    start: Start,
+    noise: RowVectors,
+    dynamics: Dynamics,
+    progress: Callable[[Progress], None] | None,
+) -> Path:
+    """The trajectories of ε under the given forces."""
+    return integrate(
+        start.surface,
+        start.position,
+        start.velocities(noise, settings.precondition),
+        dynamics=dynamics,
+        solver=settings.solver,
+        tolerance=settings.tolerance,
+        max_time=settings.max_time,
+        compile=settings.compile,
+        progress=progress,
+    )
 
 
 def trajectory_fields(path: Path) -> dict[str, Any]:
