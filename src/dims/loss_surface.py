@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dims.likelihoods import Likelihood, resolve_likelihood
-from dims.memory import DEFAULT_MEMORY_BUDGET, Chunks, measure_bytes_per_point
+from dims.memory import Chunks, measure_bytes_per_point
 from dims.network import BatchedNetwork
 from dims.parameters import ParameterVector, Selection
 from dims.shapes import RowScalars, RowVectors
@@ -42,7 +42,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         effective_points: float | None = None,
         loss_scale: float = 1.0,
         parameters: Selection = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
     ) -> None:
         super().__init__(model, parameters, memory_budget)
         self.data = collect(data, self.vector.device, self.vector.dtype)
@@ -104,28 +104,44 @@ class LossSurface(BatchedNetwork, BaseSurface):
         thetas = thetas.detach()
         values, gradients = self._prior(thetas), self._prior_gradient(thetas)
         if torch.compiler.is_compiling():
-            terms, slopes = self._functional_value_and_grad(thetas)
+            terms, slopes = self._traceable_gradient(thetas, *self.data)
             return values + terms, gradients + slopes
         for rows in self._chunks.rows(len(thetas)):
-            leaf = thetas[rows].clone().requires_grad_()
             for inputs, targets in self.data.chunks(self._chunks.points(rows)):
-                with torch.enable_grad():
-                    terms = self._data_term(leaf, inputs, targets)
-                    (gradient,) = torch.autograd.grad(terms.sum(), leaf)
-                values[rows] += terms.detach()
-                gradients[rows] += gradient
+                terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
+                values[rows] += terms
+                gradients[rows] += slopes
         return values, gradients
 
-    def _functional_value_and_grad(self, thetas: Tensor) -> tuple[Tensor, Tensor]:
-        """All points at once, written so that the compiler sees one graph."""
+    def in_one_piece(self, rows: int) -> bool:
+        return self._chunks.points(slice(0, rows)) >= self.points
+
+    def with_compiled_gradient(self) -> LossSurface:
+        other = copy.copy(self)
+        other._data_gradient = torch.compile(self._traceable_gradient)  # type: ignore[method-assign]
+        return other
+
+    def _data_gradient(
+        self, thetas: Tensor, inputs: Inputs, targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        leaf = thetas.clone().requires_grad_()
+        with torch.enable_grad():
+            terms = self._data_term(leaf, inputs, targets)
+            (gradients,) = torch.autograd.grad(terms.sum(), leaf)
+        return terms.detach(), gradients
+
+    def _traceable_gradient(
+        self, thetas: Tensor, inputs: Inputs, targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same, written so that the compiler sees one graph."""
 
         def data_loss(theta: Tensor) -> Tensor:
-            outputs = self.network(self.vector.unflatten(theta), self.data.inputs)
-            terms = self.likelihood.negative_log(outputs, self.data.targets)
-            return self.likelihood_scale * terms.sum()
+            outputs = self.network(self.vector.unflatten(theta), inputs)
+            terms = self.likelihood.negative_log(outputs, targets)
+            return self.likelihood_scale * terms.sum(dtype=torch.float64)
 
         gradients, values = torch.vmap(torch.func.grad_and_value(data_loss))(thetas)
-        return values.double(), gradients
+        return values, gradients
 
     def grad_and_hvp(
         self, thetas: RowVectors, vectors: RowVectors

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["DEFAULT_MEMORY_BUDGET", "Chunks", "measure_bytes_per_point"]
+__all__ = ["Chunks", "default_memory_budget", "measure_bytes_per_point"]
 
-DEFAULT_MEMORY_BUDGET = 2**30  # bytes of activations alive at once
+SMALLEST_BUDGET = 2**30  # bytes of activations alive at once
+PART_OF_A_GPU = 8
+
+
+def default_memory_budget(device: torch.device) -> int:
+    """A gigabyte, or an eighth of a GPU's memory where that is more: a GPU wants large pieces."""
+    if device.type != "cuda":
+        return SMALLEST_BUDGET
+    total = torch.cuda.get_device_properties(device).total_memory
+    return max(SMALLEST_BUDGET, total // PART_OF_A_GPU)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, vjp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from dims.convolution import use_matrices
 from dims.likelihoods import Likelihood
-from dims.memory import DEFAULT_MEMORY_BUDGET, Chunks, measure_bytes_per_point
+from dims.memory import Chunks, default_memory_budget, measure_bytes_per_point
 from dims.parameters import ParameterVector, Selection
 from dims.shapes import RowVectors, Vector
 from dims.surface import check_rows
@@ -51,17 +52,18 @@ class BatchedNetwork:
         self,
         model: nn.Module,
         parameters: Selection = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
-        if memory_budget <= 0:
+        if memory_budget is not None and memory_budget <= 0:
             raise ValueError(f"memory_budget: must be a positive number of bytes, {memory_budget}")
         _refuse_random_layers(model)
         self.vector = ParameterVector(model, parameters)
         self.module = copy.deepcopy(model).requires_grad_(False)
         self._attention = _unfuse_attention(self.module)
-        self.memory_budget = memory_budget
+        use_matrices(self.module)
+        self.memory_budget = memory_budget or default_memory_budget(self.vector.device)
 
     @property
     def size(self) -> int:

@@ -35,6 +35,14 @@ class BaseSurface(ABC):
     ) -> tuple[RowVectors, RowVectors]:
         """∇L(θ) and ∇²L(θ)·u of each row."""
 
+    def in_one_piece(self, rows: int) -> bool:
+        """Whether so many rows are evaluated at once, so that a whole step can be compiled."""
+        return True
+
+    def with_compiled_gradient(self) -> BaseSurface:
+        """The same surface whose `value_and_grad` is compiled, one piece after the other."""
+        return self
+
     def hessian(self, theta: Vector) -> Tensor:
         """The dense Hessian at one θ, (K, K), symmetrised: K Hessian-vector products."""
         identity = torch.eye(len(theta), dtype=theta.dtype, device=theta.device)

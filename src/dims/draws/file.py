@@ -15,7 +15,6 @@ from dims.draws.header import Header, parse_header, write_header
 from dims.draws.signature import check_probe, check_signature, probe
 from dims.draws.storage import DrawsFileError, read, refuse_existing, write
 from dims.loss_surface import LossSurface
-from dims.memory import DEFAULT_MEMORY_BUDGET
 from dims.network import BatchedNetwork
 from dims.solvers.rows import Status
 
@@ -28,7 +27,7 @@ class SavedNetwork(BatchedNetwork):
     """The network of saved draws without their training data: it predicts but has no loss."""
 
     def __init__(
-        self, model: nn.Module, header: Header, prior_precision: Tensor, memory_budget: int
+        self, model: nn.Module, header: Header, prior_precision: Tensor, memory_budget: int | None
     ) -> None:
         super().__init__(model, memory_budget=memory_budget)
         self.outputs = header.outputs
@@ -57,7 +56,7 @@ def load(
     model: nn.Module,
     data: Any = None,
     *,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    memory_budget: int | None = None,
 ) -> Draws:
     """Read draws that `Draws.save` wrote, for the model they were made with.
 
@@ -105,7 +104,11 @@ def _set_parameters(module: nn.Module, sampled: list[str], theta: Tensor) -> Non
 
 
 def _build_surface(
-    module: nn.Module, data: Any, header: Header, tensors: dict[str, Tensor], memory_budget: int
+    module: nn.Module,
+    data: Any,
+    header: Header,
+    tensors: dict[str, Tensor],
+    memory_budget: int | None,
 ) -> BatchedNetwork:
     prior = tensors["prior_precision"]
     if data is None:

@@ -25,7 +25,7 @@ __all__ = ["Outcome", "Progress", "Solver", "run"]
 
 CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
-KEEP_FULL_COMPILED = 0.25  # each new size is compiled anew
+SMALLEST_COMPILED = 16  # rows; below, a step costs the same for any number
 
 
 @runtime_checkable
@@ -91,6 +91,8 @@ def run(
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """Integrate all rows until the last of `times`, landing on each of them."""
+    if compiled and not surface.in_one_piece(len(position)):
+        surface, compiled = surface.with_compiled_gradient(), False
     rows = torch.arange(len(position), device=position.device)
     state = solver.start(surface, dynamics, position, velocity, float(times[-1]))
     store = _Store(state, len(times) if save else 0, float(times[-1]))
@@ -100,7 +102,6 @@ def run(
         return state if stop is None else _apply_stop(state, stop)
 
     step_many = stepper(tick, CHECK_EVERY, compiled, position.device)
-    keep_full = KEEP_FULL_COMPILED if compiled else KEEP_FULL
     while True:
         if state.refreshing.any():
             state = solver.refresh(state, surface, dynamics)
@@ -118,12 +119,24 @@ def run(
         alive = int(running.sum())
         if progress is not None:
             progress(store.progress(state, len(position) - alive))
-        if alive < keep_full * len(rows) or alive == 0:
+        size = _fitting_size(alive, len(rows), compiled)
+        if size < len(rows):
             store.put(rows, state)
             if alive == 0:
                 return store.outcome(dynamics)
-            kept = running.nonzero().squeeze(-1)
+            kept = running.argsort(descending=True, stable=True)[:size]
             rows, state = rows[kept], select_rows(state, kept)
+
+
+def _fitting_size(alive: int, rows: int, compiled: bool) -> int:
+    """How many rows to go on with; finished ones fill a compiled batch up to a power of four,
+    because every new size is compiled anew."""
+    if not compiled or alive == 0:
+        return alive if alive < KEEP_FULL * rows else rows
+    size = SMALLEST_COMPILED
+    while size < alive:
+        size *= 4
+    return min(size, rows)
 
 
 def _apply_stop(state: Any, stop: StopCondition) -> Any:

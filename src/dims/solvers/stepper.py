@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -73,7 +74,9 @@ class _Compiled:
         if rows != self.rows:
             # Fields that share memory, as in a first state, would be compiled for alone.
             state, self.rows = _clone(state), rows
-        return _repeat(self.tick, state, self.ticks)
+            return _repeat(self.tick, state, self.ticks)
+        with _trust():
+            return _repeat(self.tick, state, self.ticks)
 
 
 def _patience() -> AbstractContextManager[Any]:
@@ -81,6 +84,15 @@ def _patience() -> AbstractContextManager[Any]:
     config = torch._dynamo.config
     name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
     return config.patch({name: max(MOST_COMPILATIONS, getattr(config, name))})
+
+
+def _trust() -> AbstractContextManager[Any]:
+    """Spares the checks that a compiled tick still fits its state: nothing but the number of rows
+    ever changes. They take as long as the tick of a small batch."""
+    known = inspect.signature(torch.compiler.set_stance).parameters
+    if "skip_guard_eval_unsafe" not in known:
+        return nullcontext()
+    return torch.compiler.set_stance(skip_guard_eval_unsafe=True)
 
 
 class _Graph:

@@ -1,0 +1,63 @@
+"""Compiled runs are the same runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dims.solvers.batch import _fitting_size
+
+# In a process of its own: the shape checks of the tests cannot be traced by the compiler.
+PROGRAM = """
+import json, sys, warnings
+import torch, dims
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).double()
+inputs = torch.linspace(-1, 1, 12, dtype=torch.float64).unsqueeze(-1)
+surface = dims.LossSurface(
+    model,
+    (inputs, torch.sin(3 * inputs)),
+    dims.Gaussian(0.3),
+    prior_precision=0.5,
+    memory_budget=json.loads(sys.argv[1]),
+)
+velocity = torch.randn(24, surface.size, dtype=torch.float64)
+# Some rows are slow, so that they end at different times and the batch shrinks.
+velocity *= torch.linspace(0.1, 2.0, 24, dtype=torch.float64).unsqueeze(-1)
+plain, compiled = (
+    dims.integrate(surface, surface.initial, velocity, max_time=1.0, compile=how)
+    for how in (False, True)
+)
+print(json.dumps({
+    "in_one_piece": surface.in_one_piece(24),
+    "difference": float((plain.end - compiled.end).abs().max()),
+    "moved": float((plain.end - surface.initial).abs().max()),
+    "same_status": plain.status == compiled.status,
+}))
+"""
+
+
+@pytest.mark.parametrize("memory_budget", [None, 2**13], ids=["whole step", "gradient in pieces"])
+def test_a_compiled_run_is_the_same_run(memory_budget: int | None) -> None:
+    command = [sys.executable, "-c", PROGRAM, json.dumps(memory_budget)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "CompileWarning" not in ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["in_one_piece"] == (memory_budget is None)
+    # Rounding differs, and the flow amplifies it, but little over such a time.
+    assert found["difference"] < 1e-6 < found["moved"]
+    assert found["same_status"]
+
+
+def test_compiled_batches_shrink_to_few_sizes() -> None:
+    sizes = {_fitting_size(alive, 1000, compiled=True) for alive in range(1, 1001)}
+    assert sizes == {16, 64, 256, 1000}
+    assert all(_fitting_size(n, 1000, compiled=True) >= n for n in range(1, 1001))
+    assert _fitting_size(0, 1000, compiled=True) == 0
+    assert _fitting_size(900, 1000, compiled=False) == 1000
+    assert _fitting_size(700, 1000, compiled=False) == 700
