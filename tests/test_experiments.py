@@ -100,6 +100,18 @@ def fake_runs(shift: float) -> list[dict]:
     return [{"dataset": "vehicle", "rows": [row]}] * 2
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(-20.0, "worse"), (20.0, "better")])
+def test_more_per_cent_of_accuracy_is_better(shift, verdict):
+    numbers = select(table="tab:banana-classification", method="RLA")
+    scores = {n.metric: n.mean + shift * (n.metric == "accuracy_percent") for n in numbers}
+    both = {"per_sample": scores, "ensemble": scores}
+    row = {"method": "RLA", "t1": numbers[0].t1, "eta0": numbers[0].eta0, "test": both}
+    cells = compare("tab:banana-classification", [{"dataset": "banana", "rows": [row]}])
+    ran = {cell.metric: cell.verdict for cell in cells if cell.verdict != "not run"}
+    assert ran.pop("accuracy_percent") == verdict
+    assert set(ran.values()) == {"same"}
+
+
 @pytest.mark.parametrize(
     ("shift", "accuracy", "nll"),
     [(0.0, "same", "same"), (0.3, "better", "worse"), (-0.3, "worse", "better")],
