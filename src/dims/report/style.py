@@ -45,7 +45,7 @@ LABELS = {
     "swag": "SWAG",
     "last_layer": "last-layer Laplace",
     "gravity": "gravity",
-    "damped": "constant friction",
+    "damped": "damped",
 }
 # Even in lightness, and readable in grey.
 LOSS_MAP = "cividis"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dims.report.figures.common import described
 from dims.report.style import LABELS, UNCERTAINTY_MAP, method_key
 
 __all__ = ["draw"]
@@ -39,7 +40,7 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
     for axis in list(axes.flat)[len(rows) :]:
         axis.axis("off")
     figure.colorbar(image, ax=axes, label="variance of the predicted class, p̄(1 − p̄)", shrink=0.8)
-    figure.suptitle(f"{result['draws']} draws, averaged; white: p̄ = ½", fontsize=9)
+    figure.suptitle(f"{described(result)}; averaged; white: p̄ = ½", fontsize=9)
     return figure
 
 

@@ -8,12 +8,19 @@ import numpy as np
 
 from dims.report.style import LOSS_MAP
 
-__all__ = ["axes_of", "columns", "draw_landscape", "draw_path"]
+__all__ = ["axes_of", "columns", "described", "draw_landscape", "draw_path"]
 
 
 def columns(trajectory: dict[str, Any]) -> Any:
     """The coordinates of a trajectory, one array each."""
     return np.asarray(trajectory["positions"], dtype=float).T
+
+
+def described(result: dict[str, Any]) -> str:
+    """How many draws, and how they were made: a figure of a short run must say so."""
+    settings = result["settings"]
+    friction, time = settings["friction"], settings["max_time"]
+    return f"{result['draws']} draws; DiMS with η₀ = {friction:g}, t₁ = {time:g}"
 
 
 def axes_of(ground: dict[str, Any]) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dims.report.figures.common import described
 from dims.report.figures.functions import draw_functions, draw_points
 from dims.report.style import LABELS, method_key
 
@@ -38,7 +39,7 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     figure.suptitle(
-        f"{result['draws']} draws; grey: the gap; dashed: the trained network; "
+        f"{described(result)}; grey: the gap; dashed: the trained network; "
         "band: two standard deviations",
         fontsize=9,
     )
