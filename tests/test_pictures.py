@@ -122,6 +122,7 @@ def test_help_fits_a_screen_and_shows_an_example(name):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")  # thousands of steps, each checked, would take minutes
 def test_the_sinusoid_keeps_functions_and_paths(tmp_path):
     settings = replace(
         sinusoid.SinusoidSettings(), training_steps=500, draws=3, max_time=1.0, saves=4, followed=2

@@ -10,7 +10,9 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
+import torch
 from report_problems import HOSTILE, classification_run, regression_run, saved_draws
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import dims
@@ -89,7 +91,8 @@ def read_page_of(*runs: dict) -> dict:
 
 
 def test_draws_have_a_row_each_with_their_certificates(tmp_path):
-    page = read_page(saved_draws(tmp_path))
+    saved = saved_draws(tmp_path)
+    page = read_page(saved)
     draws = table_of(page, "draws")
     # Only what is known has a column; of the row numbers that is the loss.
     assert labels(draws) == ["draw", "status", "verdict", "loss L", "gradients"]
@@ -99,7 +102,12 @@ def test_draws_have_a_row_each_with_their_certificates(tmp_path):
     assert ["draws", 6] in page["facts"]
     assert any("STALLED" in line and "float64" in line for line in page["advice"])
     assert any("SADDLE" in line for line in page["advice"])
-    assert len(page["runs"][0]["places"]) == 6
+    places = page["runs"][0]["places"]
+    assert len(places) == 6
+    # No two directions show more of the draws than these.
+    offsets = load_file(saved)["parameters"] - load_file(saved)["map_parameters"]
+    shown = torch.linalg.svdvals(torch.tensor(places, dtype=torch.float64))
+    torch.testing.assert_close(shown, torch.linalg.svdvals(offsets)[:2], rtol=1e-4, atol=0)
 
 
 def test_a_store_shows_its_finished_chunks(tmp_path):
@@ -176,6 +184,8 @@ def test_tables_leave_out_what_no_row_has():
         ("run.safetensors", "no tensors", "damaged"),
         ("run.json", "{", "JSON"),
         ("run.json", "{}", "holds no run"),
+        ("run.json", '{"experiment": "x", "rows": [{"test": {}}]}', "make the run again"),
+        ("run.json", '{"experiment": "x", "trajectories": 7}', "make the run again"),
         ("folder/manifest.json", "{}", "sample first"),
         ("folder/manifest.json", "[", "no manifest"),
         ("folder/empty.txt", "", "holds no run"),

@@ -21,7 +21,7 @@ from dims.solvers.rows import Status
 __all__ = ["SavedDraws", "draws_page", "read_draws", "read_store"]
 
 LARGEST_MANIFEST = 2**20  # bytes
-SHOWN_PLACES = 2_000  # draws in the picture of parameter space
+SHOWN_PLACES = 500  # draws in the picture of parameter space
 
 COLUMNS = {
     "loss": column("loss L", "of the delivered draw"),
@@ -48,7 +48,7 @@ class SavedDraws:
     status: list[str]
     verdict: list[str]
     numbers: dict[str, Tensor]  # (S,) each
-    offsets: Tensor  # θ − θ*, (S, K)
+    offsets: Tensor  # θ − θ* of the first draws, (n, K)
 
 
 def read_draws(path: Path) -> SavedDraws:
@@ -83,7 +83,7 @@ def read_draws(path: Path) -> SavedDraws:
         status=[names.get(code, "none") for code in codes.tolist()],
         verdict=list(header.verdict) if header.verdict else ["none"] * rows,
         numbers=numbers,
-        offsets=parameters.double() - centre.double(),
+        offsets=parameters[:SHOWN_PLACES] - centre,
     )
 
 
@@ -112,7 +112,7 @@ def read_store(folder: Path) -> SavedDraws:
         status=[status for chunk in chunks for status in chunk.status],
         verdict=[verdict for chunk in chunks for verdict in chunk.verdict],
         numbers={n: torch.cat([chunk.numbers[n] for chunk in chunks]) for n in first.numbers},
-        offsets=torch.cat([chunk.offsets for chunk in chunks]),
+        offsets=torch.cat([chunk.offsets for chunk in chunks])[:SHOWN_PLACES],
     )
 
 
@@ -174,12 +174,13 @@ def _advice(draws: SavedDraws) -> list[str]:
 
 def _places(offsets: Tensor) -> dict[str, Any]:
     """Draws on their two principal directions around θ*, and how much those hold."""
-    shown = offsets[offsets.isfinite().all(1)][:SHOWN_PLACES]
+    shown = offsets[offsets.isfinite().all(1)].double()
     if len(shown) < 3 or shown.shape[1] < 2 or not shown.any():
         return {}
-    axes = torch.linalg.svd(shown, full_matrices=False).Vh[:2]
-    flat = shown @ axes.T
-    share = float(flat.square().sum() / shown.square().sum())
+    # By the matrix of scalar products, (n, n): K may be large, and n is not.
+    squares, directions = torch.linalg.eigh(shown @ shown.T)
+    flat = directions[:, -2:].flip(-1) * squares[-2:].flip(-1).clamp(min=0).sqrt()
+    share = float(squares[-2:].sum() / squares.sum())
     return {
         "places": [[float(f"{v:.5g}") for v in row] for row in flat.tolist()],
         "places_note": f"they hold {100 * share:.0f} % of the squared distance from it.",

@@ -35,7 +35,12 @@ def read_page(place: Path) -> dict[str, Any]:
         )
     folder = place if place.is_dir() else place.parent
     comparison = folder / "comparison.csv"
-    return results_page(runs, comparison if comparison.exists() else None)
+    try:
+        return results_page(runs, comparison if comparison.exists() else None)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ReportError(
+            f"{place}: not as dims reproduce writes results ({error!r}); make the run again"
+        ) from error
 
 
 def _runs(place: Path) -> list[dict[str, Any]]:

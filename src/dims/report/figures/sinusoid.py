@@ -17,7 +17,7 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.3))
     for axis, row in zip(axes[:2], result["rows"], strict=True):
         draw_functions(axis, result["grid"], row)
-        draw_points(axis, result["points"], size=6)
+        draw_points(axis, result["points"], size=6.0)
         axis.set_ylim(-3, 3)
         axis.set_title(f"{row['method']}: {result['draws']} functions")
         axis.set_ylabel("output f(x)")

@@ -25,10 +25,13 @@ function linearTicks(low, high, count = 5) {
 
 function logTicks(low, high) {
   const first = Math.ceil(Math.log10(low)), last = Math.floor(Math.log10(high));
-  if (last - first < 1) return linearTicks(low, high, 4).filter((tick) => tick > 0);
-  const step = Math.ceil((last - first) / 6), ticks = [];
+  const step = Math.max(1, Math.ceil((last - first) / 6)), ticks = [];
   for (let power = first; power <= last; power += step) ticks.push(10 ** power);
-  return ticks;
+  if (last - first >= 2) return ticks;
+  const finer = [first - 1, ...Array.from({ length: last - first + 1 }, (_, i) => first + i)]
+    .flatMap((power) => [1, 2, 5].map((m) => Number(`${m}e${power}`)))
+    .filter((tick) => tick >= low && tick <= high);
+  return finer.length > 1 ? finer : linearTicks(low, high, 4).filter((tick) => tick > 0);
 }
 
 function makeScale([low, high], [start, end], log = false) {

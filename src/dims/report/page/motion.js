@@ -26,12 +26,16 @@ function energySection(run) {
     legend(paths.map((path) => path.method)), host);
 }
 
+const padded = ([low, high]) => [low - 0.05 * (high - low), high + 0.05 * (high - low)];
+
 function planeSection(run) {
   const ground = run.landscape, paths = run.trajectories;
   const places = paths.map((path) => path.positions);
   const [xRange, yRange] = ground
     ? [ground.x, ground.y]
-    : [0, 1].map((axis) => extent(places.flatMap((path) => path.map((point) => point[axis]))));
+    : [0, 1].map((axis) => padded(extent(places.flatMap((path) => path.map((point) => point[axis])))));
+  const shape = (yRange[1] - yRange[0]) / (xRange[1] - xRange[0]);
+  const aspect = Math.min(Math.max(shape, 0.4), 1.5);
   const stack = el("div", { class: "stack" });
   if (ground) {
     const low = Math.min(...ground.loss.flat().filter((v) => v !== null));
@@ -39,10 +43,9 @@ function planeSection(run) {
     const bent = ground.loss.map((row) => row.map((v) => (v === null ? null : bend(v))));
     const [from, to] = extent(bent.flat());
     const parts = bent.map((row) => row.map((v) => (v === null ? null : (v - from) / (to - from))));
-    const aspect = (yRange[1] - yRange[0]) / (xRange[1] - xRange[0]);
-    stack.append(raster(parts, "loss", { bands: 14, aspect: Math.min(Math.max(aspect, 0.4), 1.5) }));
+    stack.append(raster(parts, "loss", { bands: 14, aspect }));
   } else {
-    stack.append(el("canvas", { width: 480, height: 480 }));
+    stack.append(el("canvas", { width: 480, height: Math.round(480 * aspect) }));
   }
   const canvas = stack.firstChild, [w, h] = [canvas.width, canvas.height];
   const x = makeScale(xRange, [0, w]), y = makeScale(yRange, [h, 0]);

@@ -7,8 +7,8 @@ const pairTable = (pairs) => el("div", { class: "scroll" }, el("table", {}, el("
   ...pairs.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key),
     el("td", { class: "long" }, format(value)))))));
 
-const planeNote = (run) => run.plane_share
-  ? "The plane through θ* along which the paths vary most (it holds " +
+const planeNote = (run) => !run.landscape ? "The first two parameters."
+  : run.plane_share ? "The plane through θ* along which the paths vary most (it holds " +
     `${Math.round(100 * run.plane_share)} % of their variation); contours: the loss on the plane, ` +
     "dark is low. Between plane and paths the loss differs."
   : "Contours: the loss, dark is low.";
