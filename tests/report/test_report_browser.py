@@ -128,12 +128,17 @@ def test_tables_sort_and_filter(look, tmp_path):
         const up = column(0), sort = heads[3].getAttribute("aria-sort");
         loss.click();
         const down = column(0);
-        const select = table.querySelector("select");
-        const options = [...select.options].map((option) => option.text);
-        select.value = options.indexOf("SADDLE");
-        select.dispatchEvent(new Event("change"));
-        return { first, up, sort, down, options, kept: column(2),
-                 count: table.querySelector("output").textContent };
+        const [status, verdict] = table.querySelectorAll("select");
+        const options = [...verdict.options].map((option) => option.text);
+        const pick = (select, text) => {
+          select.value = [...select.options].findIndex((option) => option.text === text);
+          select.dispatchEvent(new Event("change"));
+          return column(2);
+        };
+        const kept = pick(verdict, "SADDLE"), count = table.querySelector("output").textContent;
+        const neither = pick(status, "STALLED");
+        pick(verdict, "all");
+        return { first, up, sort, down, options, kept, count, neither, stalled: column(1) };
         """,
     )
     assert seen["first"] == ["0", "1", "2", "3", "4", "5"]
@@ -143,6 +148,8 @@ def test_tables_sort_and_filter(look, tmp_path):
     assert HOSTILE in seen["options"]
     assert seen["kept"] == ["SADDLE"]
     assert seen["count"] == "1 of 6 rows"
+    assert seen["neither"] == []
+    assert seen["stalled"] == ["STALLED"]
 
 
 def test_another_run_can_be_chosen(look):

@@ -98,7 +98,7 @@ def test_draws_have_a_row_each_with_their_certificates(tmp_path):
     assert labels(draws) == ["draw", "status", "verdict", "loss L", "gradients"]
     assert draws["rows"][0] == [0, "FINISHED", "MINIMUM", 6.0, 0]
     assert draws["rows"][5][1:3] == ["STALLED", HOSTILE]
-    assert labels(draws)[draws["filter"]] == "verdict"
+    assert [labels(draws)[i] for i in draws["filters"]] == ["status", "verdict"]
     assert ["draws", 6] in page["facts"]
     assert any("STALLED" in line and "float64" in line for line in page["advice"])
     assert any("SADDLE" in line for line in page["advice"])
@@ -145,7 +145,7 @@ def test_results_have_scores_functions_maps_and_the_paper(tmp_path):
     beside = table_of(page, "paper")
     expected = ["banana", "test", "DiMS (0.01)", "nll", 0.4, 0.1, 0.5, 0.3, "same"]
     assert beside["rows"] == [expected]
-    assert labels(beside)[beside["filter"]] == "verdict"
+    assert labels(beside)[beside["filters"][-1]] == "verdict"
     draws = table_of(page, "draws")
     assert [row[1:3] for row in draws["rows"]] == [
         ["DiMS (0.01) 0", "FINISHED"],
@@ -171,10 +171,15 @@ def test_results_of_regression_keep_trajectories_and_functions():
 
 def test_tables_leave_out_what_no_row_has():
     entry = table(
-        "t", "", "", [column("a"), column("b"), column("c")], [[1, None, "x"], [2, None, "y"]], "c"
+        "t",
+        "",
+        "",
+        [column("a"), column("b"), column("c")],
+        [[1, None, "x"], [2, None, "y"]],
+        ["c", "b"],
     )
     assert labels(entry) == ["a", "c"]
-    assert entry["filter"] == 1
+    assert entry["filters"] == [1]
     assert entry["rows"] == [[1, "x"], [2, "y"]]
 
 

@@ -152,9 +152,9 @@ def _draws_table(draws: SavedDraws) -> dict[str, Any]:
         [i, status, verdict, *(entry[i] for entry in values)]
         for i, (status, verdict) in enumerate(zip(draws.status, draws.verdict, strict=True))
     ]
-    note = "Sort by a column with its button; filter by verdict."
-    filter_by = "verdict" if any(v != "none" for v in draws.verdict) else "status"
-    return table("draws", "Draws and their certificates", note, columns, rows, filter_by)
+    note = "Sort by a column with its button; filter by how trajectories ended and by verdict."
+    filters = ("status", "verdict")
+    return table("draws", "Draws and their certificates", note, columns, rows, filters)
 
 
 def _advice(draws: SavedDraws) -> list[str]:

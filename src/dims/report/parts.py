@@ -30,9 +30,9 @@ def table(
     note: str,
     columns: Sequence[dict[str, str]],
     rows: Sequence[Sequence[Any]],
-    filter_by: str | None = None,
+    filter_by: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A table that the page sorts, and filters by one column; empty columns are left out."""
+    """A table that the page sorts, and filters by some columns; empty ones are left out."""
     kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
     columns, rows = [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
     labels = [entry["label"] for entry in columns]
@@ -42,7 +42,7 @@ def table(
         "note": note,
         "columns": list(columns),
         "rows": [[_shortened(cell) for cell in row] for row in rows],
-        "filter": labels.index(filter_by) if filter_by in labels else None,
+        "filters": [labels.index(name) for name in filter_by if name in labels],
     }
 
 

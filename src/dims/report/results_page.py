@@ -105,7 +105,7 @@ def _scores(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
         both = (scores["per_sample"], scores["ensemble"])
         rows.append([name, _label(row), split, *(r.get(m) for m in metrics for r in both)])
     note = "Each metric of single draws, averaged over them, and of the averaged predictive."
-    return table("scores", "Methods", note, columns, rows, "method")
+    return table("scores", "Methods", note, columns, rows, ("method", "data"))
 
 
 def _beside_the_paper(path: Path) -> dict[str, Any]:
@@ -127,7 +127,9 @@ def _beside_the_paper(path: Path) -> dict[str, Any]:
         "The paper's numbers and ours, as metrics of single draws; errors as each has "
         "them. A verdict means little where a run was made with --quick."
     )
-    return table("paper", "Beside the paper", note, columns, rows, "verdict")
+    return table(
+        "paper", "Beside the paper", note, columns, rows, ("set", "method", "metric", "verdict")
+    )
 
 
 def _number(text: str) -> float | None:
@@ -152,4 +154,4 @@ def _draws(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
             rows.append([name, path["label"], *ends])
     note = "How trajectories ended; an energy violation of 0 is an energy that never rose."
     columns = [column(label) for label in labels]
-    return table("draws", "Draws and trajectories", note, columns, rows[:MOST_ROWS], "status")
+    return table("draws", "Draws and trajectories", note, columns, rows[:MOST_ROWS], ("status",))

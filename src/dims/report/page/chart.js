@@ -13,6 +13,8 @@ function extent(values, log) {
   return [low, high];
 }
 
+const padded = ([low, high]) => [low - 0.05 * (high - low), high + 0.05 * (high - low)];
+
 function linearTicks(low, high, count = 5) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);

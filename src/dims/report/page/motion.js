@@ -26,8 +26,6 @@ function energySection(run) {
     legend(paths.map((path) => path.method)), host);
 }
 
-const padded = ([low, high]) => [low - 0.05 * (high - low), high + 0.05 * (high - low)];
-
 function planeSection(run) {
   const ground = run.landscape, paths = run.trajectories;
   const places = paths.map((path) => path.positions);

@@ -126,7 +126,7 @@ function calibrationSection(run) {
 function placesSection(run) {
   const host = el("div");
   whenSized(host, (width) => {
-    const axis = (i) => extent([0, ...run.places.map((place) => place[i])]);
+    const axis = (i) => padded(extent([0, ...run.places.map((place) => place[i])]));
     const frame = chart(host, Math.min(width, 640), { height: 400, xRange: axis(0), yRange: axis(1),
       xLabel: "first principal direction", yLabel: "second", label: "draws in parameter space" });
     run.places.forEach(([x, y], i) => {

@@ -1,5 +1,5 @@
 "use strict";
-// A table that sorts by any column and filters by one of them.
+// A table that sorts by any column and filters by some of them.
 
 const ROWS_AT_ONCE = 200;
 
@@ -11,7 +11,7 @@ function compareCells(a, b) {
 }
 
 function dataTable(data) {
-  const state = { column: null, down: false, wanted: null, shown: ROWS_AT_ONCE };
+  const state = { column: null, down: false, wanted: new Map(), shown: ROWS_AT_ONCE };
   const numbers = data.columns.map((_, i) => data.rows.some((row) => typeof row[i] === "number"));
   const body = el("tbody"), count = el("output", { class: "note", "aria-live": "polite" });
   const more = el("button", { type: "button", onclick: () => { state.shown += 5 * ROWS_AT_ONCE; draw(); } },
@@ -27,8 +27,8 @@ function dataTable(data) {
   }
 
   function draw() {
-    let rows = data.rows;
-    if (state.wanted !== null) rows = rows.filter((row) => String(row[data.filter]) === state.wanted);
+    const wanted = [...state.wanted];
+    let rows = data.rows.filter((row) => wanted.every(([i, value]) => String(row[i]) === value));
     if (state.column !== null) {
       const i = state.column, sign = state.down ? -1 : 1;
       const known = rows.filter((row) => row[i] !== null);
@@ -44,11 +44,12 @@ function dataTable(data) {
   }
 
   const controls = el("div", { class: "controls" });
-  if (data.filter !== null) {
-    const values = [...new Set(data.rows.map((row) => String(row[data.filter])))].sort();
-    const name = data.columns[data.filter].label;
+  for (const column of data.filters) {
+    const values = [...new Set(data.rows.map((row) => String(row[column])))].sort();
+    const name = data.columns[column].label;
     controls.append(choice(`${name}:`, ["all", ...values], (i) => {
-      state.wanted = i === 0 ? null : values[i - 1];
+      if (i === 0) state.wanted.delete(column);
+      else state.wanted.set(column, values[i - 1]);
       draw();
     }));
   }
