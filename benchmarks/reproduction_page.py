@@ -26,12 +26,17 @@ from dims.experiments.runs import load_runs
 
 RESULTS, PAGE = Path("results"), Path("docs/reproduction.md")
 METRICS = ("accuracy", "nll", "brier", "ece", "mce", "auroc")
-BULKY = ("evaluations", "energy_violation", "loss", "status", "curves")
+BULKY = ("evaluations", "energy_violation", "loss", "status")
+# What figures and reports need and tables do not; benchmarks/figures.py keeps it.
+DRAWN_ROWS = ("curves", "mean", "std", "map", "calibration")
+DRAWN = ("grid", "points", "map", "movies", "movie_grid", "trajectories", "landscape")
 
 
 def gather(name: str, folder: Path) -> None:
     runs = load_runs(folder)
     for run in runs:
+        for key in DRAWN:
+            run.pop(key, None)
         for row in run["rows"]:
             _shorten(row)
     RESULTS.mkdir(exist_ok=True)
@@ -40,6 +45,8 @@ def gather(name: str, folder: Path) -> None:
 
 def _shorten(row: dict[str, Any]) -> None:
     """Lists over draws become their mean or worst."""
+    for key in DRAWN_ROWS:
+        row.pop(key, None)
     for key in BULKY:
         value = row.pop(key, None)
         if isinstance(value, float):

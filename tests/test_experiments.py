@@ -16,6 +16,8 @@ from dims.experiments import uci
 from dims.experiments.comparison import compare, markdown, write_csv
 from dims.experiments.runs import load_runs, once
 from dims.experiments.training import Training, mlp, train
+from dims.report.figures import write_figure
+from dims.report.read import read_page
 
 
 def test_an_mlp_has_the_widths_asked_for_and_no_dropout_before_its_output():
@@ -100,6 +102,18 @@ def fake_runs(shift: float) -> list[dict]:
     return [{"dataset": "vehicle", "rows": [row]}] * 2
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(-20.0, "worse"), (20.0, "better")])
+def test_more_per_cent_of_accuracy_is_better(shift, verdict):
+    numbers = select(table="tab:banana-classification", method="RLA")
+    scores = {n.metric: n.mean + shift * (n.metric == "accuracy_percent") for n in numbers}
+    both = {"per_sample": scores, "ensemble": scores}
+    row = {"method": "RLA", "t1": numbers[0].t1, "eta0": numbers[0].eta0, "test": both}
+    cells = compare("tab:banana-classification", [{"dataset": "banana", "rows": [row]}])
+    ran = {cell.metric: cell.verdict for cell in cells if cell.verdict != "not run"}
+    assert ran.pop("accuracy_percent") == verdict
+    assert set(ran.values()) == {"same"}
+
+
 @pytest.mark.parametrize(
     ("shift", "accuracy", "nll"),
     [(0.0, "same", "same"), (0.3, "better", "worse"), (-0.3, "worse", "better")],
@@ -168,7 +182,7 @@ def test_banana_and_snelson_score_every_method(tmp_path):
 
     brief = banana.quick(banana.BananaSettings())
     settings = replace(brief, hidden=(4,), training=Training(epochs=3), draws=2, max_time=0.1)
-    run = banana.run_banana(settings, tmp_path)
+    run = banana.run_banana(settings, tmp_path / "runs")
     names = ["MAP", "LA", "LinLA", "RLA", "DiMS", "DiMS settled"]
     assert [row["method"] for row in run["rows"]] == names
     scores = run["rows"][0]["test"]["per_sample"]
@@ -180,15 +194,24 @@ def test_banana_and_snelson_score_every_method(tmp_path):
     settings = replace(
         brief, hidden=(4,), training=Training(epochs=200), draws=2, max_time=0.02, rla_time=0.002
     )
-    run = snelson.run_snelson(settings, tmp_path)
+    maps = run
+    run = snelson.run_snelson(settings, tmp_path / "runs")
     assert [row["method"] for row in run["rows"]] == names
     assert all(math.isfinite(row["train"]["per_sample"]["nll"]) for row in run["rows"])
     assert run["rows"][0]["spread_gap"] == 0
     assert run["rows"][1]["spread_gap"] > 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
         "banana_0.json",
         "snelson_ggn_0.json",
     ]
+    # What the figures and the page need is in the files.
+    assert len(maps["rows"][4]["map"]["probability"]) == 48 * 48
+    assert [len(movie["curves"]) for movie in run["movies"]] == [11, 11]
+    for result in (maps, run):
+        assert write_figure(result, tmp_path / "figure")[0].stat().st_size > 10_000
+    page = read_page(tmp_path / "runs")
+    assert [entry["id"] for entry in page["tables"]] == ["scores", "draws"]
+    assert page["runs"][0]["calibration"]
 
 
 @pytest.mark.data

@@ -6,6 +6,7 @@ import typer
 
 from dims.commands.data import data
 from dims.commands.demo import demo
+from dims.commands.report import report
 from dims.commands.reproduce import reproduce
 
 __all__ = ["app"]
@@ -25,5 +26,6 @@ def root() -> None:
 
 
 app.command()(demo)
+app.command()(report)
 app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")

@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dims.commands.pictures import add_pictures, write_pictures
+
 __all__ = ["reproduce"]
 
 reproduce = typer.Typer(help="Run the paper's experiments and put its numbers beside ours.")
@@ -104,6 +106,7 @@ def banana(
             numbers = (f"{cell.paper:.3f}", f"{cell.ours:.3f}", f"{cell.ensemble:.3f}")
             shown.add_row(cell.method, cell.metric, *numbers)
     console.print(shown)
+    write_pictures(run, out, console)
     console.print(f"Results: {out}")
 
 
@@ -143,4 +146,8 @@ def snelson(
             f"{gap / data:.1f}" if data > 0 else "-",
         )
     console.print(shown)
+    write_pictures(run, out, console)
     console.print(f"Results: {out}")
+
+
+add_pictures(reproduce)

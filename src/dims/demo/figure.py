@@ -17,9 +17,7 @@ __all__ = ["demo_figure"]
 def demo_figure(result: DemoResult, path: Path) -> Path:
     """Write the three panels side by side."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with figure_style():
-        import matplotlib.pyplot as plt
-
+    with figure_style() as plt:
         figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), constrained_layout=True)
         for axis, method, curves in (
             (axes[0], "rla", result.rla_curves),

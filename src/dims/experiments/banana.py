@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from dims.baselines.common import seeded
@@ -14,6 +15,7 @@ from dims.data.banana import load_banana
 from dims.experiments.classification import evaluate, methods
 from dims.experiments.runs import once
 from dims.experiments.training import Training, mlp, train
+from dims.experiments.trajectories import rounded
 
 __all__ = ["METRIC_NAMES", "BananaSettings", "quick", "run_banana"]
 
@@ -24,6 +26,8 @@ METRIC_NAMES = {
     "mce_percent": "mce_percent",
     "brier": "brier_mean",
 }
+
+MAP_X, MAP_Y = (-4.0, 4.0), (-4.0, 4.0)  # the data lie within ±3
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class BananaSettings:
     draws: int = 50
     friction: float = 0.01
     max_time: float = 100.0
+    map_side: int = 48  # of the square grid on which predictions are kept for the maps
     seed: int = 0
 
 
@@ -87,9 +92,24 @@ def run_one(
         draws=settings.draws,
         seed=settings.seed,
         report=say,
+        grid=map_grid(settings.map_side),
     )
     for row in result["rows"]:
         for part in ("train", "test"):
             for scores in row[part].values():
                 scores |= {f"{m}_percent": 100 * scores[m] for m in ("accuracy", "ece", "mce")}
-    return {"experiment": "banana", "dataset": "banana", **result}
+    shown = torch.cat([split.train_inputs, split.train_targets.unsqueeze(-1)], dim=-1)
+    return {
+        "experiment": "banana",
+        "dataset": "banana",
+        "settings": asdict(settings),
+        "map": {"x": list(MAP_X), "y": list(MAP_Y), "side": settings.map_side},
+        "points": rounded(shown, 4),
+        **result,
+    }
+
+
+def map_grid(side: int) -> Tensor:
+    """The centres of a square grid well beyond the data, row by row from below, (side², 2)."""
+    x, y = (torch.linspace(*ends, side, dtype=torch.float64) for ends in (MAP_X, MAP_Y))
+    return torch.cartesian_prod(y, x).flip(-1)

@@ -13,8 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from dims.data.splits import Split
+from dims.experiments.trajectories import rounded
 from dims.likelihoods import Categorical
-from dims.metrics import classification_metrics
+from dims.metrics import (
+    calibration_bins,
+    classification_metrics,
+    ensemble_log_probabilities,
+)
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.settle import settle
 
@@ -63,8 +68,12 @@ def evaluate(
     seed: int,
     curvature_kind: str = "ggn",
     report: Report | None = None,
+    grid: Tensor | None = None,
 ) -> dict[str, Any]:
-    """Fit a posterior to the network and score every method on training and test points."""
+    """Fit a posterior to the network and score every method on training and test points.
+
+    With a grid of inputs, the predictions there are kept for maps of the uncertainty.
+    """
     say = report or (lambda _: None)
     say("curvature and evidence")
     with warnings.catch_warnings():
@@ -87,12 +96,17 @@ def evaluate(
     }
     for method in rows:
         say(f"{method.name}" + (f" (η₀ = {method.eta0})" if method.eta0 is not None else ""))
-        result["rows"] += _score(method, posterior, split, draws, seed)
+        result["rows"] += _score(method, posterior, split, draws, seed, grid)
     return result
 
 
 def _score(
-    method: Method, posterior: Posterior, split: Split, draws: int, seed: int
+    method: Method,
+    posterior: Posterior,
+    split: Split,
+    draws: int,
+    seed: int,
+    grid: Tensor | None,
 ) -> list[dict[str, Any]]:
     """The entry of a method; DiMS gives a second one, for the same draws settled."""
     began = time.perf_counter()
@@ -103,7 +117,7 @@ def _score(
     }
     if method.sampler == "map":
         thetas = posterior.map_parameters.unsqueeze(0)
-        return [{**entry, **_metrics(lambda x: posterior.surface.predict(thetas, x), split)}]
+        return [{**entry, **_metrics(lambda x: posterior.surface.predict(thetas, x), split, grid)}]
     drawn = posterior.sample(
         draws, method=method.sampler, seed=seed, progress=False, **method.settings
     )
@@ -117,35 +131,52 @@ def _score(
         entry["evaluations"] = drawn.evaluations.tolist()
         entry["loss"] = drawn.loss.tolist()
         entry["status"] = [status.name if status else None for status in drawn.status]
-    entry |= dict(_scores(log_probabilities, split))
+    entry |= _scores(log_probabilities, split, grid)
     entries = [entry]
     if method.sampler == "dims":
         rested = settle(posterior.surface, drawn.parameters).positions
         loss = posterior.surface.value(rested).tolist()
         settled = {**entry, "method": "DiMS settled", "loss": loss}
         entries.append(
-            {**settled, **_metrics(lambda x: posterior.surface.predict(rested, x), split)}
+            {**settled, **_metrics(lambda x: posterior.surface.predict(rested, x), split, grid)}
         )
     return entries
 
 
-def _metrics(outputs: Callable[[Tensor], Tensor], split: Split) -> dict[str, Any]:
-    return dict(_scores(lambda x: torch.log_softmax(outputs(x), dim=-1), split))
+def _metrics(
+    outputs: Callable[[Tensor], Tensor], split: Split, grid: Tensor | None
+) -> dict[str, Any]:
+    return _scores(lambda x: torch.log_softmax(outputs(x), dim=-1), split, grid)
 
 
 def _scores(
-    log_probabilities: Callable[[Tensor], Tensor], split: Split
-) -> list[tuple[str, dict[str, dict[str, float]]]]:
+    log_probabilities: Callable[[Tensor], Tensor], split: Split, grid: Tensor | None
+) -> dict[str, Any]:
     parts = (
         ("train", split.train_inputs, split.train_targets),
         ("test", split.test_inputs, split.test_targets),
     )
-    scores = []
+    scores: dict[str, Any] = {}
     for name, inputs, targets in parts:
         log_p = log_probabilities(inputs)
         metrics = dict(classification_metrics(log_p, targets))
         picked = log_p.gather(-1, targets.expand(len(log_p), -1).unsqueeze(-1))
         clipped = -picked.clamp(min=math.log(SMALLEST_PROBABILITY)).mean()
         metrics["per_sample"] = {**metrics["per_sample"], "nll_clipped": float(clipped)}
-        scores.append((name, metrics))
+        scores[name] = metrics
+    # `log_p` and `targets` are the test points' here.
+    scores["calibration"] = _calibration(log_p, targets)
+    if grid is not None:
+        probability = log_probabilities(grid)[..., 1].exp()
+        scores["map"] = {
+            "probability": rounded(probability.mean(0), 3),
+            "variance": rounded(probability.var(0, correction=0), 3),
+        }
     return scores
+
+
+def _calibration(log_p: Tensor, targets: Tensor) -> dict[str, Any]:
+    """The reliability diagram of the averaged predictive on test points; None: an empty bin."""
+    top = ensemble_log_probabilities(log_p).max(dim=-1)
+    found = calibration_bins(top.values.exp().clamp(max=1.0), top.indices == targets)
+    return {name: rounded(values, 4) for name, values in found._asdict().items()}

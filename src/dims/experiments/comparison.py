@@ -84,7 +84,8 @@ def _cell(number: PaperNumber, runs: list[dict[str, Any]], names: dict[str, str]
 
 def _verdict(number: PaperNumber, ours: float, error: float) -> str:
     combined = math.hypot(number.error or 0.0, 0.0 if math.isnan(error) else error)
-    gain = ours - number.mean if number.metric in HIGHER_IS_BETTER else number.mean - ours
+    higher = number.metric.removesuffix("_percent") in HIGHER_IS_BETTER
+    gain = ours - number.mean if higher else number.mean - ours
     # The paper prints three decimals: half a unit of the last is no difference.
     if abs(gain) <= COMBINED_ERRORS * combined + 5e-4:
         return "same"

@@ -21,7 +21,14 @@ def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """
     if path.exists():
         return dict(json.loads(path.read_text()))
-    result = {**run(), "torch": torch.__version__, "machine": platform.machine()}
+    from dims import __version__  # the package imports nothing of the experiments
+
+    result = {
+        **run(),
+        "dims": __version__,
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.part")
     draft.write_text(json.dumps(result, indent=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,13 @@ from torch import Tensor, nn
 
 from dims.baselines.common import seeded
 from dims.data.snelson import load_snelson
+from dims.dynamics import dissipative, geodesic
+from dims.experiments.functions import function_fields, movie, on_a_plane
+from dims.experiments.functions import points as pairs
 from dims.experiments.runs import once
 from dims.experiments.training import Training, mlp, train
+from dims.experiments.trajectories import rounded, save_times
+from dims.integrate import integrate
 from dims.metrics import regression_metrics
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.settle import settle
@@ -38,6 +43,8 @@ class SnelsonSettings:
     max_time: float = 50.0
     rla_time: float = 1.0
     gap: tuple[float, float] = (1.5, 3.0)
+    followed: int = 6  # draws whose trajectories and functions are kept along the way
+    frames: int = 40
     seed: int = 0
     compile: bool = True
 
@@ -51,6 +58,8 @@ def quick(settings: SnelsonSettings) -> SnelsonSettings:
         friction=1.0,
         max_time=5.0,
         rla_time=0.1,
+        followed=3,
+        frames=10,
         compile=False,
     )
 
@@ -97,16 +106,52 @@ def run_one(
         "dataset": "snelson",
         "seed": settings.seed,
         "draws": settings.draws,
+        "settings": asdict(settings),
         "curvature_kind": settings.curvature_kind,
         "prior_precision": posterior.prior_precision,
         "noise_std": posterior.noise_std,
         "gradient_norm": posterior.gradient_norm,
+        "grid": rounded(torch.linspace(*GRID, dtype=torch.float64)),
+        "points": {name: pairs(x, y) for name, (x, y) in points.items()},
         "rows": [],
     }
     for name in ("map", "la", "linla", "rla", "dims"):
         say(name)
         result["rows"] += _score(name, posterior, settings, points)
+    if settings.followed > 0:
+        say("trajectories")
+        result |= _follow(posterior, settings)
     return result
+
+
+def _follow(posterior: Posterior, settings: SnelsonSettings) -> dict[str, Any]:
+    """The first draws of RLA and DiMS once more, seen on their way."""
+    velocities = posterior.velocities(settings.followed, settings.seed)
+    paths = [
+        (
+            name,
+            integrate(
+                posterior.surface,
+                posterior.map_parameters,
+                velocities,
+                dynamics=dynamics,
+                max_time=time,
+                save_at=save_times(time, settings.frames, dense_early=True),
+                compile=settings.compile,
+            ),
+        )
+        for name, time, dynamics in (
+            ("RLA", settings.rla_time, geodesic()),
+            ("DiMS", settings.max_time, dissipative(1.0, settings.friction)),
+        )
+    ]
+    surface = posterior.surface
+    grid = torch.linspace(GRID[0], GRID[1], 81, dtype=torch.float64).unsqueeze(-1)
+    return {
+        "movie_grid": rounded(grid.squeeze(-1)),
+        "movies": [movie(surface, path, grid, name, settings.followed) for name, path in paths],
+        **on_a_plane(surface, posterior.map_parameters, paths, settings.followed),
+    }
 
 
 def _score(
@@ -130,7 +175,7 @@ def _score(
             **{k: dict(regression_metrics(outputs(x), y, noise)) for k, (x, y) in points.items()},
             "spread_gap": float(_spread(outputs(inside))),
             "spread_data": float(_spread(outputs(outside))),
-            "curves": [[round(v, 4) for v in row] for row in outputs(grid)[:30, :, 0].tolist()],
+            **function_fields(outputs(grid).squeeze(-1)),
         }
 
     if name == "map":

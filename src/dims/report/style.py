@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-__all__ = ["COLOURS", "LABELS", "figure_style"]
+__all__ = [
+    "COLOURS",
+    "DATA_COLOUR",
+    "GAP_COLOUR",
+    "LABELS",
+    "LOSS_MAP",
+    "UNCERTAINTY_MAP",
+    "colour_of",
+    "figure_style",
+    "method_key",
+    "save_figure",
+]
 
-# Okabe and Ito's palette.
+# Okabe and Ito's palette; "gravity" and "damped" are the dynamics between RLA and DiMS.
 COLOURS = {
     "map": "#000000",
     "la": "#CC79A7",
     "linla": "#56B4E9",
     "rla": "#E69F00",
     "dims": "#009E73",
+    "dims_settled": "#00664B",
     "deep_ensemble": "#0072B2",
     "swag": "#D55E00",
     "last_layer": "#999999",
+    "gravity": "#CC79A7",
+    "damped": "#0072B2",
 }
 LABELS = {
     "map": "MAP",
@@ -23,14 +40,32 @@ LABELS = {
     "linla": "LinLA",
     "rla": "RLA",
     "dims": "DiMS",
+    "dims_settled": "DiMS settled",
     "deep_ensemble": "deep ensemble",
     "swag": "SWAG",
     "last_layer": "last-layer Laplace",
+    "gravity": "gravity",
+    "damped": "damped",
 }
+# Even in lightness, and readable in grey.
+LOSS_MAP = "cividis"
+UNCERTAINTY_MAP = "magma"
+DATA_COLOUR, GAP_COLOUR = "#B22222", "#FFFFFF"
 
 
-def figure_style() -> Any:
-    """A matplotlib context; nothing global is changed."""
+def method_key(name: str) -> str:
+    """The key of a method as results write it: "DiMS settled" → "dims_settled"."""
+    return name.lower().replace(" ", "_").replace("-", "_")
+
+
+def colour_of(name: str) -> str:
+    """The colour of a method, grey for one without."""
+    return COLOURS.get(method_key(name), "#777777")
+
+
+@contextmanager
+def figure_style() -> Iterator[Any]:
+    """matplotlib.pyplot in our style; nothing global is changed."""
     try:
         import matplotlib
     except ImportError as error:
@@ -38,14 +73,30 @@ def figure_style() -> Any:
     matplotlib.use("Agg", force=False)
     import matplotlib.pyplot as plt
 
-    return plt.rc_context(
+    with plt.rc_context(
         {
             "figure.dpi": 130,
+            "figure.constrained_layout.use": True,
             "font.size": 9,
+            "axes.titlesize": 10,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.grid": True,
             "grid.alpha": 0.25,
             "legend.frameon": False,
+            "pdf.fonttype": 42,  # text that can be searched
         }
-    )
+    ):
+        yield plt
+
+
+def save_figure(figure: Any, path: Path) -> list[Path]:
+    """Write PNG and PDF beside each other; no dates, so that equal figures are equal files."""
+    import matplotlib.pyplot as plt
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
+    figure.savefig(written[0], metadata={"Software": None})
+    figure.savefig(written[1], metadata={"CreationDate": None})
+    plt.close(figure)
+    return written

@@ -1,0 +1,35 @@
+"""`dims report`: a page about a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["report"]
+
+
+def report(
+    run: Annotated[
+        Path, typer.Argument(help="A file of draws, a store's folder, or results of reproduce.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The page; report.html in or beside the run without it.")
+    ] = None,
+) -> None:
+    """Write one HTML page that opens offline: draws, certificates, trajectories, functions, scores.
+
+    Example: dims report runs/snelson_quick
+    """
+    from dims.report.html import write_page
+    from dims.report.read import ReportError, read_page
+
+    beside = run / "report.html" if run.is_dir() else run.with_suffix(".html")
+    try:
+        page = write_page(read_page(run), beside if out is None else out)
+    except (ReportError, OSError) as error:
+        print(f"dims: {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
+    print(f"Report: {page} ({page.stat().st_size / 1e3:.0f} kB)")

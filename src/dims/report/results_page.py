@@ -1,0 +1,157 @@
+"""The page of `dims reproduce`: scores, the paper's numbers, functions, maps and trajectories."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from dims.report.parts import CITATION, column, pairs, table
+from dims.report.style import LABELS
+
+__all__ = ["results_page"]
+
+METRICS = {
+    "accuracy": "accuracy",
+    "nll": "NLL",
+    "brier_sum": "Brier",
+    "ece": "ECE",
+    "mce": "MCE",
+    "auroc": "AUROC",
+    "rmse": "RMSE",
+    "crps": "CRPS",
+}
+SPLITS = ("train", "test", "gap")
+VERSIONS = ("dims", "torch", "machine")
+FACTS = ("draws", "seed", "parameters", "prior_precision", "noise_std", "gradient_norm")
+MOST_ROWS = 20_000  # of draws, in the table
+
+
+def results_page(runs: list[dict[str, Any]], comparison: Path | None) -> dict[str, Any]:
+    """The data of the page; the comparison is the CSV file beside the runs."""
+    names = [_name(run) for run in runs]
+    experiments = list(dict.fromkeys(str(run["experiment"]) for run in runs))
+    tables = [_scores(runs, names), None if comparison is None else _beside_the_paper(comparison)]
+    tables += [_draws(runs, names)]
+    facts = [["experiment", ", ".join(experiments)], ["runs", len(runs)]]
+    if len(runs) == 1:
+        facts += [[key.replace("_", " "), runs[0][key]] for key in FACTS if key in runs[0]]
+    return {
+        "title": f"Results: {', '.join(experiments)}",
+        "subtitle": "Computed by dims reproduce; drawn from the saved results alone.",
+        "facts": facts,
+        "advice": [],
+        "tables": [entry for entry in tables if entry is not None and entry["rows"]],
+        "runs": [_run(run, name) for run, name in zip(runs, names, strict=True)],
+        "citation": CITATION,
+    }
+
+
+def _name(run: dict[str, Any]) -> str:
+    words = [run.get("dataset", run["experiment"])]
+    words += [run[key] for key in ("curvature_kind",) if key in run]
+    words += [f"seed {run['seed']}"] if "seed" in run else []
+    return ", ".join(str(word) for word in words)
+
+
+def _label(row: dict[str, Any]) -> str:
+    eta0 = row.get("eta0")
+    return str(row["method"]) if eta0 is None else f"{row['method']} ({eta0})"
+
+
+def _run(run: dict[str, Any], name: str) -> dict[str, Any]:
+    """What the sections of one run show; a section without data is left out by the page."""
+    rows = run.get("rows", [])
+    data = {
+        "name": name,
+        "settings": pairs(run.get("settings", {})),
+        "versions": [[key, run[key]] for key in VERSIONS if key in run],
+        "functions": [_kept(r, "method", "curves", "mean", "std") for r in rows if "mean" in r],
+        "maps": [_kept(r, "method", "map") for r in rows if "map" in r],
+        "calibration": [
+            {"method": _label(r), **r["calibration"]} for r in rows if "calibration" in r
+        ],
+    }
+    data |= _kept(run, "landscape", "plane_share", "grid", "movies", "movie_grid", "map", "points")
+    data["trajectories"] = [
+        {**path, "method": LABELS.get(path["method"], path["method"])}
+        for path in run.get("trajectories", [])
+    ]
+    if "map" in run:  # points with classes rather than (x, y) pairs
+        data["map_points"] = data.pop("points")
+    return data
+
+
+def _kept(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: entry[key] for key in keys if key in entry}
+
+
+def _scores(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """One line for each run, method and part of the data; every metric in both readings."""
+    found = [
+        (name, row, split, row[split])
+        for run, name in zip(runs, names, strict=True)
+        for row in run.get("rows", [])
+        for split in SPLITS
+        if isinstance(row.get(split), dict)
+    ]
+    metrics = [m for m in METRICS if any(m in scores["per_sample"] for *_, scores in found)]
+    columns = [column("run"), column("method"), column("data")]
+    for metric in metrics:
+        columns.append(column(METRICS[metric], "mean over draws of the metric of each"))
+        columns.append(column(f"{METRICS[metric]}, averaged", "of the averaged predictive"))
+    rows = []
+    for name, row, split, scores in found:
+        both = (scores["per_sample"], scores["ensemble"])
+        rows.append([name, _label(row), split, *(r.get(m) for m in metrics for r in both)])
+    note = "Each metric of single draws, averaged over them, and of the averaged predictive."
+    return table("scores", "Methods", note, columns, rows, ("method", "data"))
+
+
+def _beside_the_paper(path: Path) -> dict[str, Any]:
+    with path.open(newline="", encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    numbers = ("paper", "paper_error", "ours", "error", "ensemble")
+    columns = [column(label) for label in ("set", "data", "method", "metric")]
+    columns += [column("paper"), column("± (paper)"), column("ours"), column("± (ours)")]
+    columns += [column("averaged", "the same metric of the averaged predictive")]
+    columns += [column("verdict", "same: within two combined errors")]
+    rows = []
+    for cell in cells:
+        method = f"{cell['method']} ({cell['eta0']})" if cell["eta0"] else cell["method"]
+        values = [_number(cell[key]) for key in numbers]
+        rows.append(
+            [cell["dataset"], cell["split"], method, cell["metric"], *values, cell["verdict"]]
+        )
+    note = (
+        "The paper's numbers and ours, as metrics of single draws; errors as each has "
+        "them. A verdict means little where a run was made with --quick."
+    )
+    return table(
+        "paper", "Beside the paper", note, columns, rows, ("set", "method", "metric", "verdict")
+    )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text not in ("", "nan") else None
+
+
+def _draws(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """Single draws, from the lists of scored methods or from trajectories."""
+    labels = ("run", "draw", "status", "loss", "energy violation", "gradients", "arc length")
+    rows: list[list[Any]] = []
+    for run, name in zip(runs, names, strict=True):
+        for row in run.get("rows", []):
+            if isinstance(row.get("status"), list):
+                lists = zip(
+                    row["status"], row["loss"], row["energy_violation"], row["evaluations"],
+                    strict=True,
+                )  # fmt: skip
+                rows += [[name, f"{_label(row)} {i}", *e, None] for i, e in enumerate(lists)]
+        for path in run.get("trajectories", []):
+            violation = path["energy_violation"]
+            ends = (path["status"], path["loss"][-1], violation, None, path["arc_length"])
+            rows.append([name, path["label"], *ends])
+    note = "How trajectories ended; an energy violation of 0 is an energy that never rose."
+    columns = [column(label) for label in labels]
+    return table("draws", "Draws and trajectories", note, columns, rows[:MOST_ROWS], ("status",))

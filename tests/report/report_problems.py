@@ -1,0 +1,115 @@
+"""Small runs to report on, with names that would be markup if a page let them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import dims
+from draws_problems import problem
+
+HOSTILE = "</script><img src=x onerror='window.harm=1'><script>window.harm=1</script>&amp;"
+
+
+def saved_draws(folder: Path, rows: int = 6, name: str = "run") -> Path:
+    """A file of draws whose settings and one of whose verdicts are hostile."""
+    surface, _ = problem("one output")
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(rows, surface.size, generator=generator, dtype=torch.float64)
+    theta = surface.initial
+    draws = dims.Draws(
+        parameters=theta + 0.1 * noise,
+        method="dims",
+        surface=surface,
+        map_parameters=theta,
+        status=[dims.Status.FINISHED] * (rows - 1) + [dims.Status.STALLED],
+        loss=torch.arange(rows, 0, -1).double(),
+        verdict=["MINIMUM"] * (rows - 2) + ["SADDLE", HOSTILE],
+        settings={HOSTILE: HOSTILE, "friction": 0.1},
+        seed=3,
+    )
+    path = folder / f"{name}.safetensors"
+    draws.save(path)
+    return path
+
+
+def regression_run() -> dict[str, Any]:
+    """As `dims reproduce snelson` writes it, with five grid points and three moments."""
+    grid = [0.0, 1.0, 2.0, 3.0, 4.0]
+    scores = {"per_sample": {"nll": 0.5, "rmse": 0.1}, "ensemble": {"nll": 0.4, "rmse": 0.1}}
+
+    def row(method: str, slope: float) -> dict[str, Any]:
+        curves = [[slope * k * x for x in grid] for k in (1, 2)]
+        return {
+            "method": method,
+            "train": scores,
+            "gap": scores,
+            "curves": curves,
+            "mean": [1.5 * slope * x for x in grid],
+            "std": [0.1] * 5,
+        }
+
+    path = {
+        "method": "dims",
+        "label": HOSTILE,
+        "times": [0.0, 1.0, 2.0],
+        "positions": [[0.0, 0.0], [1.0, 0.5], [1.5, 1.0]],
+        "loss": [1.0, 0.5, 0.1],
+        "kinetic_energy": [2.0, 0.5, 0.1],
+        "energy": [3.0, 1.0, 0.2],
+        "energy_violation": 0.0,
+        "arc_length": 2.0,
+        "status": "FINISHED",
+    }
+    return {
+        "experiment": "snelson",
+        "dataset": "snelson",
+        "seed": 0,
+        "draws": 2,
+        "noise_std": float("nan"),
+        "settings": {"friction": 0.1, "training": {"epochs": 3}},
+        "torch": "2",
+        "grid": grid,
+        "points": {"train": [[0.0, 0.0], [4.0, 2.0]], "gap": [[2.0, 1.0]]},
+        "rows": [row("RLA", 0.2), row("DiMS", 0.5)],
+        "movie_grid": grid,
+        "movies": [
+            {
+                "method": "DiMS",
+                "times": [0.0, 1.0, 2.0],
+                "curves": [[[t * x / 4 for x in grid]] for t in (0, 1, 2)],
+            }
+        ],
+        "trajectories": [path],
+        "landscape": {"x": [-1.0, 2.0], "y": [-1.0, 2.0], "loss": [[1.0, 2.0], [None, 4.0]]},
+    }
+
+
+def classification_run(seed: int = 0) -> dict[str, Any]:
+    """As `dims reproduce banana` writes it, on a map of two by two."""
+    scores = {"per_sample": {"accuracy": 0.8}, "ensemble": {"accuracy": 0.9}}
+    row = {
+        "method": "DiMS",
+        "eta0": 0.01,
+        "test": scores,
+        "status": ["FINISHED", "STALLED"],
+        "loss": [1.0, 2.0],
+        "energy_violation": [0.0, 0.1],
+        "evaluations": [10, 20],
+        "map": {"probability": [0.1, 0.9, 0.5, 0.2], "variance": [0.0, 0.1, 0.2, 0.1]},
+        "calibration": {
+            "inputs": [0, 3.0],
+            "confidence": [None, 0.8],
+            "accuracy": [None, 0.7],
+        },
+    }
+    return {
+        "experiment": "banana",
+        "dataset": "banana",
+        "seed": seed,
+        "rows": [row],
+        "map": {"x": [-1.0, 1.0], "y": [-1.0, 1.0], "side": 2},
+        "points": [[0.0, 0.0, 0], [0.5, 0.5, 1]],
+    }
