@@ -27,7 +27,7 @@ LAYERS = (
     {"posterior"},
     {"estimators"},
     {"report"},
-    {"experiments", "engine", "demo"},
+    {"experiments", "engine", "demo", "bench"},
     {"commands"},
     {"cli"},
 )

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dims.solvers.batch import _fitting_size
+from dims.solvers.batch import fitting_size
 
 # In a process of its own: the shape checks of the tests cannot be traced by the compiler.
 PROGRAM = """
@@ -55,9 +55,9 @@ def test_a_compiled_run_is_the_same_run(memory_budget: int | None) -> None:
 
 
 def test_compiled_batches_shrink_to_few_sizes() -> None:
-    sizes = {_fitting_size(alive, 1000, compiled=True) for alive in range(1, 1001)}
+    sizes = {fitting_size(alive, 1000, compiled=True) for alive in range(1, 1001)}
     assert sizes == {16, 64, 256, 1000}
-    assert all(_fitting_size(n, 1000, compiled=True) >= n for n in range(1, 1001))
-    assert _fitting_size(0, 1000, compiled=True) == 0
-    assert _fitting_size(900, 1000, compiled=False) == 1000
-    assert _fitting_size(700, 1000, compiled=False) == 700
+    assert all(fitting_size(n, 1000, compiled=True) >= n for n in range(1, 1001))
+    assert fitting_size(0, 1000, compiled=True) == 0
+    assert fitting_size(900, 1000, compiled=False) == 1000
+    assert fitting_size(700, 1000, compiled=False) == 700

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from dims.commands.bench import bench
 from dims.commands.data import data
 from dims.commands.demo import demo
 from dims.commands.report import report
@@ -25,6 +26,7 @@ def root() -> None:
     """Sample the minima of neural-network losses by dissipative Riemannian mechanics."""
 
 
+app.command()(bench)
 app.command()(demo)
 app.command()(report)
 app.add_typer(data, name="data")

@@ -21,7 +21,7 @@ from dims.solvers.rows import Status, select_rows
 from dims.solvers.stepper import stepper
 from dims.surface import BaseSurface
 
-__all__ = ["Outcome", "Progress", "Solver", "run"]
+__all__ = ["Outcome", "Progress", "Solver", "fitting_size", "run"]
 
 CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
@@ -119,7 +119,7 @@ def run(
         alive = int(running.sum())
         if progress is not None:
             progress(store.progress(state, len(position) - alive))
-        size = _fitting_size(alive, len(rows), compiled)
+        size = fitting_size(alive, len(rows), compiled)
         if size < len(rows):
             store.put(rows, state)
             if alive == 0:
@@ -128,7 +128,7 @@ def run(
             rows, state = rows[kept], select_rows(state, kept)
 
 
-def _fitting_size(alive: int, rows: int, compiled: bool) -> int:
+def fitting_size(alive: int, rows: int, compiled: bool) -> int:
     """How many rows to go on with; finished ones fill a compiled batch up to a power of four,
     because every new size is compiled anew."""
     if not compiled or alive == 0:
