@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from typer.testing import CliRunner
 
 import dims
+from dims.commands import app
 from dims.engine import Job, Work
 from dims.progress import RunProgress
 from dims.solvers.batch import Progress
@@ -211,6 +213,33 @@ def test_an_interrupted_call_leaves_a_store_that_goes_on(posterior, quiet, tmp_p
         time.sleep(0.1)
     assert workers() == []
     assert_same(sample(posterior, "ray", store), quiet[1])
+
+
+ENTRY = """
+import torch
+class Mine(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 2)
+    def forward(self, x):
+        return self.layer(x).tanh().sum(-1, keepdim=True)
+def problem():
+    x = torch.linspace(-1, 1, 9).unsqueeze(-1)
+    return Mine(), (x, x.sin()), "regression"
+"""
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_command_sends_the_users_own_classes_along(tmp_path):
+    (tmp_path / "my_own.py").write_text(ENTRY)
+    command = ["sample", f"{tmp_path / 'my_own.py'}:problem", "--draws", "4", "--chunk-size", "2"]
+    command += ["--max-time", "0.2", "--settle", "none", "--json", "--threads", "1"]
+    for engine in ("ray", "local"):
+        store = ["--engine", engine, "--store", str(tmp_path / engine)]
+        result = CliRunner().invoke(app, command + store)
+        assert result.exit_code == 0, result.output
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+    assert len(contents(tmp_path / "ray")) == 2
 
 
 @pytest.mark.usefixtures("cluster")

@@ -6,7 +6,9 @@ import typer
 
 from dims.commands.data import data
 from dims.commands.demo import demo
+from dims.commands.init import init
 from dims.commands.reproduce import reproduce
+from dims.commands.sample import sample
 
 __all__ = ["app"]
 
@@ -25,5 +27,7 @@ def root() -> None:
 
 
 app.command()(demo)
+app.command()(init)
+app.command()(sample)
 app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")

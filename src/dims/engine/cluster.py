@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from types import ModuleType
 from typing import Any
 
 from torch import Tensor
@@ -20,7 +21,7 @@ from dims.engine.work import Job, Work
 from dims.progress import RunProgress
 from dims.solvers.batch import Progress
 
-__all__ = ["EngineError", "Ray"]
+__all__ = ["EngineError", "Ray", "send_source"]
 
 LOOK_EVERY = 0.5  # seconds between two looks at the progress of the workers
 
@@ -168,10 +169,16 @@ def _assemble(parts: dict[str, Any], work: Work) -> Draws:
 def _import_ray() -> Any:
     try:
         import ray
+        import ray.cloudpickle
         import ray.exceptions
     except ImportError as error:
         raise ImportError("engine: Ray is not installed: pip install 'dims[ray]'") from error
     return ray
+
+
+def send_source(module: ModuleType) -> None:
+    """Classes of this module travel with the work: workers cannot import a user's own file."""
+    _import_ray().cloudpickle.register_pickle_by_value(module)
 
 
 @contextmanager
