@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -239,36 +233,3 @@ def test_a_run_goes_on_with_the_threads_it_was_begun_with(posterior, finished):
     torch.set_num_threads(before)
     assert_same(again, draws)
     assert json.loads((store / "manifest.json").read_text()) == manifest
-
-
-@pytest.mark.parametrize(
-    "kills",
-    [pytest.param(2, id="2 kills"), pytest.param(50, id="50 kills", marks=pytest.mark.slow)],
-)
-def test_killed_at_random_moments_it_ends_with_the_same_bits(finished, tmp_path, kills):
-    _, draws = finished
-    store = tmp_path / "killed"
-    program = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from pathlib import Path\nimport torch, test_store as t\n"
-        f"torch.set_num_threads({torch.get_num_threads()})\n"
-        "p = t.make_posterior()\nprint('ready', flush=True)\n"
-        f"t.sample(p, Path({str(store)!r}))\n"
-    )
-    generator = random.Random(0)
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    for _ in range(kills):
-        child = subprocess.Popen(
-            [sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment
-        )
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(generator.uniform(0, 0.6))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        for path in list(chunks(store))[generator.randrange(2) :]:
-            path.unlink()  # so that there is work left to be interrupted
-    result = sample(make_posterior(), store)
-    assert_same(result, draws)
-    assert not list(store.glob(".*.part"))

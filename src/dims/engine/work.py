@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -15,6 +15,7 @@ from dims.integrate import resolve_solver
 from dims.progress import RunProgress
 from dims.samplers import Sampler, Start
 from dims.solvers.batch import Progress
+from dims.solvers.snapshot import Checkpoint
 from dims.velocity import start_velocities
 
 __all__ = ["Engine", "Job", "Work"]
@@ -29,6 +30,7 @@ class Job:
     number: int
     rows: tuple[int, ...]
     finer: bool = False
+    checkpoint: Checkpoint | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         first, last = self.rows[0], self.rows[-1]
@@ -56,7 +58,8 @@ class Work:
                     for first, last in _stretches(job.rows)
                 ]
             )
-            return sampler.sample(self.start, velocities, self.seed, report)
+            start = replace(self.start, checkpoint=job.checkpoint)
+            return sampler.sample(start, velocities, self.seed, report)
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
     manifest.json             what the run is: settings, seed, fingerprints, versions
     chunk_00000.safetensors   draws 0 … n − 1, and so on
     retry_00000.safetensors   those of them that failed, tried again with more care
+    partial_00001.safetensors the state of a chunk that takes long, once a minute
     lock                      held by the one process that writes
 
 A chunk is a function of (manifest, its rows) alone: size, precision and number of threads are in
@@ -12,9 +13,9 @@ a store computes what is missing or damaged, and nothing else.
 
 from __future__ import annotations
 
-from dims.store.folder import StoreError
+from dims.store.folder import StoreError, StoreWarning
 from dims.store.manifest import fingerprint
-from dims.store.run import StoreWarning, failed_rows, jobs_of, join, sample_in_store
+from dims.store.run import failed_rows, jobs_of, join, sample_in_store
 
 __all__ = [
     "StoreError",

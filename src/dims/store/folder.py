@@ -11,13 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["StoreError", "is_plain_file", "locked", "make_folder", "read_small", "write_text"]
+__all__ = [
+    "StoreError",
+    "StoreWarning",
+    "is_plain_file",
+    "locked",
+    "make_folder",
+    "read_small",
+    "write_text",
+]
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class StoreError(ValueError):
     """The folder belongs to another run, is no store, or is in use."""
+
+
+class StoreWarning(UserWarning):
+    """A chunk was damaged or foreign and is computed again."""
 
 
 def make_folder(place: Path) -> None:

@@ -15,20 +15,17 @@ from dims.draws import Draws, DrawsFileError, load
 from dims.draws.container import ROW_NUMBERS
 from dims.engine import Job
 from dims.loss_surface import LossSurface
-from dims.store.folder import StoreError, is_plain_file, locked, make_folder
+from dims.store.checkpoint import FileCheckpoint
+from dims.store.folder import StoreError, StoreWarning, is_plain_file, locked, make_folder
 from dims.store.manifest import agree, digest_of
 
-__all__ = ["StoreWarning", "failed_rows", "jobs_of", "join", "sample_in_store"]
+__all__ = ["failed_rows", "jobs_of", "join", "sample_in_store"]
 
 VERSION = 1
 HEADROOM = 2**26  # bytes of a chunk beside its parameters: its header and diagnostics
 
 # Computes jobs with so many threads each, of which so many rows are already done.
 Compute = Callable[[Sequence[Job], int, int], Iterator[tuple[Job, Draws]]]
-
-
-class StoreWarning(UserWarning):
-    """A chunk was damaged or foreign and is computed again."""
 
 
 def sample_in_store(
@@ -101,13 +98,27 @@ class _Store:
                 "make it writable, or give another folder"
             )
         done = sum(len(job.rows) for job in found)
+        missing = [replace(job, checkpoint=self._checkpoint(job)) for job in missing]
         for job, draws in compute(missing, self.threads, done) if missing else ():
             self._keep(job, draws)
             found[job] = draws
         return {job: found[job] for job in jobs}
 
     def _path(self, job: Job) -> Path:
-        return self.place / f"{'retry' if job.finer else 'chunk'}_{job.number:05d}.safetensors"
+        kind = "retry" if job.finer else "chunk"
+        return self.place / f"{kind}_{job.number:05d}.safetensors"
+
+    def _checkpoint(self, job: Job) -> FileCheckpoint:
+        path = self._path(job)
+        name = path.name.replace("chunk", "partial").replace("retry", "partial_retry")
+        # Dozens of vectors for each row, and the energy pages of a long way.
+        largest = 64 * self._bytes(job) + 2**30
+        return FileCheckpoint(path.with_name(name).absolute(), self.digest, job.rows, largest)
+
+    def _bytes(self, job: Job) -> int:
+        """Of the parameters of a job, the trained ones and the prior's included."""
+        vector = self.surface.vector
+        return (len(job.rows) + 2) * vector.size * vector.dtype.itemsize
 
     def _mark(self, job: Job) -> dict[str, Any]:
         return {"store_rows": list(job.rows), "store_run": self.digest}
@@ -123,6 +134,7 @@ class _Store:
                 f"{path}: {job} could not be kept ({error.strerror or error}); the chunks before "
                 "are safe: make room or make it writable, then make the same call again",
             ) from error
+        self._checkpoint(job).path.unlink(missing_ok=True)
 
     def _stored(self, job: Job) -> Draws | None:
         """The draws of a file; None, with a warning, where they are not what they must be."""
@@ -146,15 +158,13 @@ class _Store:
         """Before a byte is read: a file far larger than its draws would fill the memory."""
         if not is_plain_file(path):
             raise DrawsFileError(f"{path}: a link or no file")
-        vector = self.surface.vector
-        expected = (len(job.rows) + 2) * vector.size * vector.dtype.itemsize
-        if path.stat().st_size > expected + HEADROOM:
+        if path.stat().st_size > self._bytes(job) + HEADROOM:
             raise DrawsFileError(f"{path}: larger than its draws can be")
 
 
 def _sweep(place: Path) -> None:
     """Away with what a process left that was killed while it wrote."""
-    for name in ("chunk", "retry", "manifest"):
+    for name in ("chunk", "retry", "partial", "manifest"):
         for leftover in place.glob(f".{name}*.part"):
             leftover.unlink(missing_ok=True)
 
