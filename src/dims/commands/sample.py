@@ -59,7 +59,7 @@ def sample(
         ),
     ],
     store: Annotated[Path, typer.Option(help="Folder of the run; it goes on where it stopped.")],
-    draws: Annotated[int, typer.Option(min=1, help="Number of draws.")] = 100,
+    draws: Annotated[int, typer.Option(min=1, max=10**7, help="Number of draws.")] = 100,
     method: Annotated[MethodName, typer.Option(help="How to draw.")] = MethodName.dims,
     friction: Annotated[float | None, typer.Option(help="η₀; 0.1 without it.")] = None,
     gravity: Annotated[float | None, typer.Option(help="κ; 1 without it.")] = None,
@@ -72,7 +72,7 @@ def sample(
     refine: Annotated[
         bool, typer.Option("--refine", help="Walk to a minimum of the loss first.")
     ] = False,
-    chunk_size: Annotated[int, typer.Option(min=1, help="Draws computed and kept together.")] = 50,
+    chunk_size: Annotated[int, typer.Option(min=1, max=10**7, help="Draws kept together.")] = 50,
     engine: Annotated[EngineName, typer.Option(help="Where to compute.")] = EngineName.local,
     address: Annotated[
         str | None, typer.Option(help="Of a Ray cluster; without it this machine.")

@@ -60,7 +60,10 @@ def agree(place: Path, wanted: dict[str, Any], writable: bool) -> dict[str, Any]
     threads = found.get("threads")
     if isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= MOST_THREADS:
         wanted["threads"] = threads
-    different = [key for key in (wanted | found) if not _equal(wanted, found, key)]
+    try:
+        different = [key for key in (wanted | found) if not _equal(wanted, found, key)]
+    except RecursionError as error:
+        raise StoreError(f"{path}: nested too deeply; give another folder") from error
     if different:
         shown = ", ".join(
             f"{_brief(key)[1:-1]} {_brief(found.get(key))} there and {_brief(wanted.get(key))} here"
