@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -178,3 +182,32 @@ def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, e
     assert said in told
     assert told.splitlines()[-1].startswith("dims: ")
     assert sample(entry, store)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "number"),
+    [("local", signal.SIGTERM), pytest.param("ray", signal.SIGINT, marks=pytest.mark.slow)],
+)
+def test_a_signal_ends_a_run_so_that_it_can_go_on(entry, tmp_path, engine, number):
+    store = tmp_path / "run"
+    program = "from dims.cli import main; main()"
+    how = ("--draws", "2000", "--chunk-size", "1", "--friction", "0.5", "--max-time", "1")
+    command = [sys.executable, "-c", program, "sample", entry, "--store", str(store)]
+    child = subprocess.Popen(
+        [*command, "--engine", engine, *how],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not list(store.glob("chunk_*")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        child.send_signal(number)
+        _, told = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 130
+    assert told.splitlines()[-1].startswith(f"dims: stopped; what is done is in {store}")
+    assert 1 <= len(list(store.glob("chunk_*"))) < 2000
+    assert not list(store.glob(".*.part"))
