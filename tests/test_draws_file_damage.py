@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
 import struct
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor
@@ -21,6 +22,12 @@ import dims
 from dims.draws import storage
 from dims.draws.header import parse_header
 from draws_problems import assert_same, draws_of, mlp, problem
+
+# Set DIMS_FUZZ_EXAMPLES for a longer hunt.
+fuzz = settings(
+    max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "200")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +117,7 @@ def test_false_sizes_are_refused(
     refused(spoilt, rewritten_header(good, lambda header: header[name].update({key: value})))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@fuzz
 @given(data=st.data())
 def test_flipped_bytes_are_refused(data: st.DataObject, good: bytes, spoilt: Path) -> None:
     header = 8 + struct.unpack("<Q", good[:8])[0]
@@ -122,6 +129,42 @@ def test_flipped_bytes_are_refused(data: st.DataObject, good: bytes, spoilt: Pat
     spoilt.write_bytes(flipped)
     loaded = load_or_refuse(spoilt)
     if loaded is not None:  # only where the change had no meaning: the same byte, or a space
+        assert_same(loaded, draws_of(problem("one output")[0]))
+
+
+def number() -> st.SearchStrategy[Any]:
+    return st.integers(0, 40) | st.sampled_from([-1, 2**31, 2**62, 2**64, 2**80, 0.5, None, "x"])
+
+
+ENTRY = st.fixed_dictionaries(
+    {},
+    optional={
+        "dtype": st.sampled_from(["F64", "F32", "I64", "BOOL", "F4", "", 3]),
+        "shape": st.lists(number(), max_size=3) | number(),
+        "data_offsets": st.lists(number() | st.integers(0, 5000), max_size=3) | number(),
+    },
+)
+
+
+@fuzz
+@given(data=st.data())
+def test_any_safetensors_header_is_read_or_refused(
+    data: st.DataObject, good: bytes, spoilt: Path
+) -> None:
+    """Bytes instead of JSON, another length, false entries among the true ones."""
+    end = 8 + struct.unpack("<Q", good[:8])[0]
+    header = json.loads(good[8:end])
+    names = [*sorted(header), "other", "", "a/../b"]
+    for name in data.draw(st.lists(st.sampled_from(names), max_size=3, unique=True)):
+        header[name] = {**header.get(name, {}), **data.draw(ENTRY)} if name else data.draw(JSON)
+    for name in data.draw(st.lists(st.sampled_from(sorted(header)), max_size=1)):
+        del header[name]
+    text = data.draw(st.just(json.dumps(header).encode()) | st.binary(max_size=60))
+    length = data.draw(st.just(len(text)) | st.integers(0, 2**64 - 1))
+    spoilt.write_bytes(struct.pack("<Q", length) + text + good[end:])
+    loaded = load_or_refuse(spoilt)
+    event("refused" if loaded is None else "read")
+    if loaded is not None:
         assert_same(loaded, draws_of(problem("one output")[0]))
 
 
@@ -139,7 +182,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@fuzz
 @given(name=st.sampled_from(FIELDS), value=JSON, drop=st.booleans())
 def test_false_fields_with_a_right_checksum_are_refused(
     name: str, value: Any, drop: bool, good: bytes, spoilt: Path

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +13,8 @@ import torch
 from torch import nn
 
 import dims
+from dims.engine import Work
+from dims.store import failed_rows
 
 COUNT, CHUNK = 7, 3
 
@@ -79,14 +76,12 @@ def test_a_store_holds_the_draws_in_chunks(posterior, finished):
 
 def test_a_second_call_computes_nothing(posterior, finished, monkeypatch):
     store, draws = finished
-    monkeypatch.setattr(dims.Posterior, "velocities", forbid_more_than_one)
+    monkeypatch.setattr(Work, "compute", forbidden)
     assert_same(sample(posterior, store), draws)
 
 
-def forbid_more_than_one(self, count, seed=0, first=0):
-    assert count == 1, "computed although it is stored"
-    precision = self.curvature.precision_for(self.surface)
-    return dims.posterior.start_velocities(precision, count, seed, first)
+def forbidden(self, job, report=None):
+    raise AssertionError("computed although it is stored")
 
 
 def test_missing_chunks_are_made_and_have_the_same_bits(posterior, finished):
@@ -184,49 +179,57 @@ def test_threads_are_those_of_the_manifest_inside_and_the_callers_outside(poster
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["threads"] == before
 
 
-def test_a_full_disk_leaves_a_store_that_goes_on(posterior, tmp_path, monkeypatch):
-    def no_space(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def failing(rows: set[int], even_finer: set[int] = frozenset()):
+    """`Work.compute` with draws that stall: at first, or again when they are retried."""
+    compute = Work.compute
 
+    def fake(self, job, report=None):
+        draws = compute(self, job, report)
+        bad = even_finer if job.finer else rows
+        status = [
+            dims.Status.STALLED if row in bad else status
+            for row, status in zip(job.rows, draws.status, strict=True)
+        ]
+        return replace(draws, status=status)
+
+    return fake
+
+
+def test_failed_draws_are_kept_and_tried_again_when_asked(posterior, tmp_path, monkeypatch):
     store = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("dims.draws.storage.save_file", no_space)
-        with pytest.raises(OSError, match="No space left"):
-            sample(posterior, store)
-    assert [path.name for path in store.iterdir() if path.suffix == ".part"] == []
-    torch.testing.assert_close(
-        sample(posterior, store).parameters, sample(posterior, None).parameters
-    )
+        patch.setattr(Work, "compute", failing({1, 4, 5}, even_finer={4}))
+        first = sample(posterior, store)
+        assert failed_rows(first) == [1, 4, 5]
+        again = sample(posterior, store, retry_failed=True)
+    assert failed_rows(again) == [4]
+    fine = [0, 2, 3, 4, 6]  # what did not fail, and what failed again, stays as it was
+    assert torch.equal(again.parameters[fine], first.parameters[fine])
+    # A tenth of the tolerance: nearby, and more work.
+    torch.testing.assert_close(again.parameters, first.parameters, atol=0.05, rtol=0.05)
+    assert all(again.evaluations[row] > first.evaluations[row] for row in (1, 5))
+    assert sorted(path.name for path in store.glob("retry_*")) == [
+        "retry_00000.safetensors",
+        "retry_00001.safetensors",
+    ]
+    monkeypatch.setattr(Work, "compute", forbidden)
+    assert_same(sample(posterior, store, retry_failed=True), again)
+    assert_same(sample(posterior, store), first)
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [pytest.param(2, id="2 kills"), pytest.param(50, id="50 kills", marks=pytest.mark.slow)],
-)
-def test_killed_at_random_moments_it_ends_with_the_same_bits(finished, tmp_path, kills):
-    _, draws = finished
-    store = tmp_path / "killed"
-    program = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from pathlib import Path\nimport torch, test_store as t\n"
-        f"torch.set_num_threads({torch.get_num_threads()})\n"
-        "p = t.make_posterior()\nprint('ready', flush=True)\n"
-        f"t.sample(p, Path({str(store)!r}))\n"
-    )
-    generator = random.Random(0)
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    for _ in range(kills):
-        child = subprocess.Popen(
-            [sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment
-        )
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(generator.uniform(0, 0.6))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        for path in list(chunks(store))[generator.randrange(2) :]:
-            path.unlink()  # so that there is work left to be interrupted
-    result = sample(make_posterior(), store)
-    assert_same(result, draws)
-    assert not list(store.glob(".*.part"))
+def test_a_retry_needs_a_store(posterior):
+    with pytest.raises(ValueError, match=r"retry_failed: .* give its folder"):
+        sample(posterior, None, retry_failed=True)
+
+
+def test_a_run_goes_on_with_the_threads_it_was_begun_with(posterior, finished):
+    store, draws = finished
+    manifest = json.loads((store / "manifest.json").read_text())
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    chunks(store)[1].unlink()
+    again = sample(posterior, store)
+    assert torch.get_num_threads() == before + 1
+    torch.set_num_threads(before)
+    assert_same(again, draws)
+    assert json.loads((store / "manifest.json").read_text()) == manifest

@@ -9,6 +9,7 @@ from dims.certificate import certify
 from dims.diagnostics import theorem_bounds
 from dims.draws import Draws, DrawsFileError, load
 from dims.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
+from dims.engine import EngineError, Ray
 from dims.integrate import Path, integrate
 from dims.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from dims.loss_surface import LossSurface
@@ -34,6 +35,7 @@ __all__ = [
     "Draws",
     "DrawsFileError",
     "Dynamics",
+    "EngineError",
     "Gaussian",
     "HmcWarning",
     "Likelihood",
@@ -43,6 +45,7 @@ __all__ = [
     "Posterior",
     "Predictive",
     "Rattle",
+    "Ray",
     "Status",
     "StoreError",
     "StoreWarning",

@@ -18,6 +18,7 @@ from dims.solvers.events import StopCondition
 from dims.solvers.ledger import project_to_tangent
 from dims.solvers.rattle import Rattle
 from dims.solvers.rows import Status
+from dims.solvers.snapshot import Checkpoint
 from dims.surface import BaseSurface, check_rows
 
 __all__ = ["Path", "integrate", "resolve_solver"]
@@ -76,13 +77,15 @@ def integrate(
     save_at: Sequence[float] | Tensor | None = None,
     compile: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Path:
     """Move particles on the graph of a surface from the given positions and velocities.
 
     `position` and `velocity` are (K,) for one particle or (S, K) for many; a (K,) position may
     start many velocities. The default dynamics are those of DiMS, `dissipative(1.0, 0.1)`.
     `compile=True` compiles the whole step (half a minute, then several times faster; on a GPU it
-    is also captured as a graph) and pays on long runs of a network.
+    is also captured as a graph) and pays on long runs of a network. A `checkpoint` keeps the state
+    now and then, and the same call goes on from there with the same bits.
     """
     dynamics = dissipative() if dynamics is None else dynamics
     _check_kinds(surface, dynamics, stop, max_time)
@@ -109,6 +112,7 @@ def integrate(
         stop=stop,
         compiled=compile,
         progress=progress,
+        checkpoint=checkpoint,
     )
     ledger = outcome.ledger
     end = _measure(

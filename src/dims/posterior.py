@@ -7,7 +7,7 @@ import hashlib
 import operator
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,16 +16,17 @@ from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
 from dims.draws import Draws
+from dims.engine import Engine, Job, Work, resolve_engine
 from dims.evidence import EvidenceFit, log_marginal_likelihood, tune_evidence, tuned_surface
 from dims.likelihoods import Gaussian, Likelihood, given_noise, with_noise
 from dims.loss_surface import LossSurface
 from dims.parameters import Selection
-from dims.progress import progress_reporter
+from dims.progress import RunProgress, progress_reporter
 from dims.samplers import SAMPLERS, Start
 from dims.settle import settle
 from dims.shapes import RowVectors, Vector
 from dims.solvers.batch import Progress
-from dims.store import fingerprint, sample_in_store
+from dims.store import fingerprint, jobs_of, join, sample_in_store
 from dims.velocity import start_velocities
 
 __all__ = ["NotAMinimumWarning", "Posterior", "fit"]
@@ -91,6 +92,8 @@ class Posterior:
         progress: bool | Callable[[Progress], None] = True,
         store: str | os.PathLike[str] | None = None,
         chunk_size: int = 50,
+        engine: str | Engine | None = None,
+        retry_failed: bool = False,
     ) -> Draws:
         """Draw S parameter vectors by "la", "linla", "rla" or "dims".
 
@@ -100,7 +103,9 @@ class Posterior:
         nothing to the method is refused.
 
         With a `store`, a folder, draws are made and kept `chunk_size` at a time; the same call
-        after an interruption goes on where it stopped.
+        after an interruption goes on where it stopped, and with `retry_failed` tries the draws
+        that failed once more with a finer tolerance. `engine="ray"` (or `dims.Ray(...)`) computes
+        the same chunks on a Ray cluster.
         """
         if isinstance(count, bool) or not hasattr(count, "__index__"):
             raise TypeError(f"count: expected a number of draws, got {count!r}")
@@ -130,19 +135,32 @@ class Posterior:
             if name not in known:
                 raise ValueError(f"{name}: it has no meaning for method {method!r}; leave it out")
         sampler = kind(**chosen)
+        if not isinstance(chunk_size, int) or chunk_size < 1:
+            raise ValueError(f"chunk_size: must be at least 1, got {chunk_size!r}")
+        if retry_failed and store is None:
+            raise ValueError("retry_failed: the draws that failed are in a store; give its folder")
+        chosen_engine = resolve_engine(engine)
+        if store is None and engine is None:
+            chunk_size = count
         start = Start(self.surface, self.map_parameters, self.gradient)
+        precision = self.curvature.precision_for(self.surface)
         with progress_reporter(progress, method) as report:
 
-            def compute(first: int, last: int) -> Draws:
-                velocities = self.velocities(last - first, seed, first)
-                return sampler.sample(start, velocities, seed, report)
+            def compute(
+                jobs: Sequence[Job], threads: int, done: int
+            ) -> Iterator[tuple[Job, Draws]]:
+                work = Work(start, precision, sampler, seed, threads)
+                total = done + sum(len(job.rows) for job in jobs)
+                yield from chosen_engine.run(work, jobs, RunProgress(report, total, done))
 
             if store is None:
-                return compute(0, count)
-            if not isinstance(chunk_size, int) or chunk_size < 1:
-                raise ValueError(f"chunk_size: must be at least 1, got {chunk_size!r}")
-            run = self._run(method, vars(sampler), seed)
-            return sample_in_store(store, run, count, chunk_size, self.surface, compute)
+                jobs = list(jobs_of(count, chunk_size))
+                made = dict(compute(jobs, chosen_engine.threads, 0))
+                return join(made[job] for job in jobs)
+            run = {**self._run(method, vars(sampler), seed), "threads": chosen_engine.threads}
+            return sample_in_store(
+                store, run, count, chunk_size, self.surface, compute, retry_failed=retry_failed
+            )
 
     def _run(self, method: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""
@@ -152,7 +170,6 @@ class Posterior:
             "seed": seed,
             "fingerprint": fingerprint(self.surface, self.map_parameters),
             "curvature": self.curvature_fingerprint,
-            "threads": torch.get_num_threads(),
             "device": self.map_parameters.device.type,
             "torch": torch.__version__,
         }

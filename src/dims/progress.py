@@ -8,9 +8,57 @@ from contextlib import contextmanager
 
 from dims.solvers.batch import Progress
 
-__all__ = ["Report", "progress_reporter"]
+__all__ = ["Report", "RunProgress", "progress_reporter"]
 
 Report = Callable[[Progress], None]
+
+
+class RunProgress:
+    """Adds the progress of the chunks of a run up to that of the run, whoever computes them."""
+
+    def __init__(self, report: Report | None, rows: int, done: int = 0) -> None:
+        self.report = report
+        self.rows = rows
+        self.before = done  # of an earlier call
+        self.finished = 0
+        self.end_time = 1.0
+        self.running: dict[tuple[int, ...], Progress] = {}
+
+    def update(self, chunk: tuple[int, ...], now: Progress) -> None:
+        """How far the batch of these rows is."""
+        self.running[chunk] = now
+        self.end_time = now.end_time
+        self._tell()
+
+    def finish(self, chunk: tuple[int, ...]) -> None:
+        self.running.pop(chunk, None)
+        self.finished += len(chunk)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.report is None:
+            return
+        done = self.before + self.finished + sum(now.done for now in self.running.values())
+        weights = [now.rows - now.done for now in self.running.values()]
+        moving = sum(weights)
+
+        def mean(name: str) -> float:
+            values = (getattr(now, name) for now in self.running.values())
+            total = sum(w * v for w, v in zip(weights, values, strict=True) if w)
+            return total / moving if moving else 0.0
+
+        waiting = self.rows - done - moving  # their time is 0
+        share = moving / (moving + waiting) if moving else 0.0
+        self.report(
+            Progress(
+                done,
+                self.rows,
+                self.end_time,
+                mean("mean_time") * share,
+                mean("mean_kinetic_energy"),
+                mean("mean_loss"),
+            )
+        )
 
 
 @contextmanager

@@ -7,8 +7,10 @@ import typer
 from dims.commands.bench import bench
 from dims.commands.data import data
 from dims.commands.demo import demo
+from dims.commands.init import init
 from dims.commands.report import report
 from dims.commands.reproduce import reproduce
+from dims.commands.sample import sample
 
 __all__ = ["app"]
 
@@ -28,6 +30,8 @@ def root() -> None:
 
 app.command()(bench)
 app.command()(demo)
+app.command()(init)
 app.command()(report)
+app.command()(sample)
 app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")

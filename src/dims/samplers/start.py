@@ -12,6 +12,7 @@ from dims.integrate import Path, integrate
 from dims.loss_surface import LossSurface
 from dims.shapes import RowVectors, Vector
 from dims.solvers.batch import Progress
+from dims.solvers.snapshot import Checkpoint
 from dims.velocity import precondition
 
 __all__ = ["Sampler", "Start", "follow", "trajectory_fields"]
@@ -19,11 +20,12 @@ __all__ = ["Sampler", "Start", "follow", "trajectory_fields"]
 
 @dataclass(frozen=True)
 class Start:
-    """A surface, the trained θ* on it and the gradient there."""
+    """A surface, the trained θ* on it, the gradient there, and where to keep what is half done."""
 
     surface: LossSurface
     position: Vector
     gradient: Vector
+    checkpoint: Checkpoint | None = None
 
     def velocities(self, noise: RowVectors, preconditioned: bool) -> RowVectors:
         """v = G^(−½)·ε, whose energy does not depend on the slope at θ*, or v = ε."""
@@ -77,6 +79,8 @@ def follow(
         max_time=settings.max_time,
         compile=settings.compile,
         progress=progress,
+        # Compiled for another number of rows first, the same step would round differently.
+        checkpoint=None if settings.compile else start.checkpoint,
     )
 
 

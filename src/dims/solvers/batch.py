@@ -18,6 +18,7 @@ from dims.shapes import RowIntegers, RowScalars, RowVectors, Times
 from dims.solvers.events import StopCondition
 from dims.solvers.ledger import Ledger, energy_violation
 from dims.solvers.rows import Status, select_rows
+from dims.solvers.snapshot import Checkpoint, SnapshotError, flatten, restore
 from dims.solvers.stepper import stepper
 from dims.surface import BaseSurface
 
@@ -26,6 +27,8 @@ __all__ = ["Outcome", "Progress", "Solver", "fitting_size", "run"]
 CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
 SMALLEST_COMPILED = 16  # rows; below, a step costs the same for any number
+SAVED = ("positions", "velocities", "climbs", "dissipated")  # at the asked times
+PAGE = ("page_rows", "page_rise", "page_lowest")
 
 
 @runtime_checkable
@@ -89,6 +92,7 @@ def run(
     stop: StopCondition | None = None,
     compiled: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Integrate all rows until the last of `times`, landing on each of them."""
     if compiled and not surface.in_one_piece(len(position)):
@@ -96,6 +100,8 @@ def run(
     rows = torch.arange(len(position), device=position.device)
     state = solver.start(surface, dynamics, position, velocity, float(times[-1]))
     store = _Store(state, len(times) if save else 0, float(times[-1]))
+    if checkpoint is not None:
+        rows, state = _resume(checkpoint, store, rows, state)
 
     def tick(state: Any) -> Any:
         state = solver.advance(state, surface, dynamics, times)
@@ -126,6 +132,19 @@ def run(
                 return store.outcome(dynamics)
             kept = running.argsort(descending=True, stable=True)[:size]
             rows, state = rows[kept], select_rows(state, kept)
+        if checkpoint is not None and checkpoint.due():
+            checkpoint.save(store.pack(rows, state))
+
+
+def _resume(checkpoint: Checkpoint, store: _Store, rows: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Where an earlier run left off, or the start."""
+    tensors = checkpoint.load()
+    if tensors is not None:
+        try:
+            return store.unpack(tensors, state)
+        except SnapshotError as error:
+            checkpoint.refuse(error)
+    return rows, state
 
 
 def fitting_size(alive: int, rows: int, compiled: bool) -> int:
@@ -192,6 +211,36 @@ class _Store:
             mean(state.moment.kinetic),
             mean(state.moment.loss),
         )
+
+    def pack(self, rows: Tensor, state: Any) -> dict[str, Tensor]:
+        """The whole batch: the rows that still run, those that ended, and the energy pages."""
+        kept = {name: getattr(self, name) for name in SAVED}
+        lengths = torch.tensor([len(page[0]) for page in self.pages])
+        pages = [torch.cat(column) for column in zip(*self.pages, strict=True)]
+        kept |= {"rows": rows, "page_lengths": lengths}
+        kept |= dict(zip(PAGE, pages, strict=True))
+        return kept | flatten(state, "state") | flatten(self.state, "ends")
+
+    def unpack(self, tensors: dict[str, Tensor], start: Any) -> tuple[Tensor, Any]:
+        """The inverse of `pack`; nothing is changed where the tensors do not fit."""
+        device, total = start.time.device, len(start.time)
+        try:
+            rows = tensors["rows"].to(device)
+            columns = [tensors[name].to(device) for name in PAGE]
+            lengths = tensors["page_lengths"].tolist()
+            pages = list(zip(*(column.split(lengths) for column in columns), strict=True))
+            saved = {name: tensors[name].to(device) for name in SAVED}
+            known = all(0 <= row < total for row in (*rows.tolist(), *columns[0].tolist()))
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise SnapshotError(f"no state of a batch ({type(error).__name__})") from error
+        if not known or any(saved[n].shape != getattr(self, n).shape for n in SAVED):
+            raise SnapshotError("the state of a batch of another size")
+        ends = restore(start, "ends", tensors, total)
+        state = restore(start, "state", tensors, len(rows))
+        self.state, self.pages = ends, pages
+        for name, tensor in saved.items():
+            setattr(self, name, tensor)
+        return rows, state
 
     def outcome(self, dynamics: Dynamics) -> Outcome:
         """Rows that ended early stay where they ended at the times they did not reach."""

@@ -1,0 +1,129 @@
+"""Ten thousand small draws through a store, and the memory they take: python benchmarks/soak.py
+
+Writes benchmarks/results/soak.json and docs/images/soak.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import dims
+from dims.report.style import COLOURS, figure_style
+from dims.solvers.batch import Progress
+
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "benchmarks" / "results" / "soak.json"
+FIGURE = ROOT / "docs" / "images" / "soak.png"
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident() -> float:
+    """MB of memory that this process holds now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+class Watch(threading.Thread):
+    """Notes time, draws done and memory, once a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.began = time.monotonic()
+        self.done = 0
+        self.over = threading.Event()
+        self.rows: list[tuple[float, int, float]] = []
+
+    def report(self, now: Progress) -> None:
+        self.done = now.done
+
+    def run(self) -> None:
+        while not self.over.wait(1.0):
+            self.rows.append((round(time.monotonic() - self.began, 1), self.done, resident()))
+
+
+def problem() -> dims.Posterior:
+    torch.manual_seed(0)
+    inputs = torch.linspace(-1, 1, 10, dtype=torch.float64).unsqueeze(-1)
+    model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dims.NotAMinimumWarning)
+        return dims.fit(
+            model, (inputs, inputs.sin()), "regression", tune=False, prior_precision=0.5,
+            noise_std=0.3, refine=True,
+        )  # fmt: skip
+
+
+def soak(draws: int, chunk_size: int) -> dict[str, object]:
+    torch.set_num_threads(1)
+    posterior, watch = problem(), Watch()
+    with tempfile.TemporaryDirectory() as folder:
+        watch.start()
+        made = posterior.sample(
+            draws, store=Path(folder) / "run", chunk_size=chunk_size, friction=1.0, max_time=1.0,
+            progress=watch.report,
+        )  # fmt: skip
+        watch.over.set()
+        watch.join()
+        disk = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
+    held = sum(
+        value.numel() * value.element_size()
+        for value in vars(made).values()
+        if isinstance(value, torch.Tensor)
+    )
+    return {
+        "draws": len(made),
+        "chunk_size": chunk_size,
+        "failed": sum(status is not None and not status.ok for status in made.status),
+        "evaluations": int(made.evaluations.sum()),
+        "seconds": round(time.monotonic() - watch.began, 1),
+        "MB_on_disk": round(disk / 1e6, 2),
+        "MB_of_draws": round(held / 1e6, 2),
+        "MB_at_tenth": at(watch, draws // 10),
+        "MB_at_half": at(watch, draws // 2),
+        "MB_at_end": round(watch.rows[-1][2], 1),
+        "rows": [(t, n, round(mb, 1)) for t, n, mb in watch.rows],
+    }
+
+
+def at(watch: Watch, done: int) -> float:
+    return round(next(mb for _, number, mb in watch.rows if number >= done), 1)
+
+
+def draw(record: dict[str, object]) -> None:
+    rows = record["rows"]
+    assert isinstance(rows, list)
+    with figure_style():
+        import matplotlib.pyplot as plt
+
+        drawn, axes = plt.subplots(figsize=(5.2, 2.6), layout="constrained")
+        axes.plot([n for _, n, _ in rows], [mb for _, _, mb in rows], color=COLOURS["dims"])
+        axes.set_ylim(0, 1.2 * max(mb for _, _, mb in rows))
+        axes.set_xlabel("draws done")
+        axes.set_ylabel("resident memory [MB]")
+        FIGURE.parent.mkdir(exist_ok=True)
+        drawn.savefig(FIGURE, metadata={"Software": None})
+        plt.close(drawn)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=10_000)
+    parser.add_argument("--chunk-size", type=int, default=100)
+    arguments = parser.parse_args()
+    record = soak(arguments.draws, arguments.chunk_size)
+    RESULT.write_text(json.dumps(record) + "\n")
+    draw(record)
+    print({name: value for name, value in record.items() if name != "rows"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""`dims sample`: a run in a folder, in this process or on a cluster."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from dims.draws import Draws
+    from dims.posterior import Posterior
+
+__all__ = ["sample"]
+
+# What the shell sees.
+CANNOT_GO_ON, BAD_INPUT, FAILED_DRAWS, INTERRUPTED = 1, 2, 3, 130
+
+
+class EngineName(StrEnum):
+    local = "local"
+    ray = "ray"
+
+
+class MethodName(StrEnum):
+    la = "la"
+    linla = "linla"
+    rla = "rla"
+    dims = "dims"
+
+
+class CurvatureName(StrEnum):
+    full = "full"
+    diagonal = "diagonal"
+    kronecker = "kronecker"
+    low_rank = "low_rank"
+
+
+class SettleName(StrEnum):
+    stiff = "stiff"
+    full = "full"
+    none = "none"
+
+
+def sample(
+    entry: Annotated[
+        str,
+        typer.Argument(
+            help="`file.py:function` or `module:function`; it returns (model, data, likelihood)."
+        ),
+    ],
+    store: Annotated[Path, typer.Option(help="Folder of the run; it goes on where it stopped.")],
+    draws: Annotated[int, typer.Option(min=1, max=10**7, help="Number of draws.")] = 100,
+    method: Annotated[MethodName, typer.Option(help="How to draw.")] = MethodName.dims,
+    friction: Annotated[float | None, typer.Option(help="η₀; 0.1 without it.")] = None,
+    gravity: Annotated[float | None, typer.Option(help="κ; 1 without it.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="50 for dims, 1 for rla.")] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Of the solver.")] = None,
+    settle: Annotated[SettleName | None, typer.Option(help="How draws come to rest.")] = None,
+    curvature: Annotated[
+        CurvatureName, typer.Option(help="Of the start velocities.")
+    ] = CurvatureName.full,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Walk to a minimum of the loss first.")
+    ] = False,
+    chunk_size: Annotated[int, typer.Option(min=1, max=10**7, help="Draws kept together.")] = 50,
+    engine: Annotated[EngineName, typer.Option(help="Where to compute.")] = EngineName.local,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster; without it this machine.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Of each worker; 1 with Ray.")
+    ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", help="Failed draws once more, with a finer tolerance."),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the draws.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda; without it the model's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="One file for all draws.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A summary for programs.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Sample the minima around a trained network; run it again to go on after an interruption.
+
+    Exit codes: 0 all well, 1 could not go on (disk, cluster), 2 bad input, 3 some draws failed,
+    130 interrupted.
+
+    Example: dims sample my_run.py:problem --store runs/first --draws 200 --engine ray
+    """
+    from dims.engine import EngineError
+
+    if address is not None and engine is not EngineName.ray:
+        _end("--address: it belongs to a cluster; add --engine ray", BAD_INPUT)
+    if out is not None and out.exists():
+        _end(f"--out: {out} exists; give another name", BAD_INPUT)
+    began = time.monotonic()
+    given: dict[str, Any] = {
+        "friction": friction,
+        "gravity": gravity,
+        "max_time": max_time,
+        "tolerance": tolerance,
+        **({} if settle is None else {"settle": None if settle.value == "none" else settle.value}),
+    }
+    try:
+        with _one_line_warnings(), _stoppable():
+            posterior = _fit(entry, device, curvature.value, refine, engine)
+            made = posterior.sample(
+                draws,
+                method.value,
+                seed=seed,
+                store=store,
+                chunk_size=chunk_size,
+                engine=_engine(engine, address, threads),
+                retry_failed=retry_failed,
+                progress=not quiet,
+                **given,
+            )
+            if out is not None:
+                made.save(out)
+    except KeyboardInterrupt:
+        _end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
+    except EngineError as error:
+        _end(str(error), CANNOT_GO_ON)
+    except OSError as error:
+        _end(str(error.args[-1] if error.errno is None else error), CANNOT_GO_ON)
+    except (ImportError, TypeError, ValueError) as error:
+        _end(str(error), BAD_INPUT)
+    _tell(made, posterior, store, time.monotonic() - began, as_json)
+
+
+def _fit(
+    entry: str, device: str | None, curvature: str, refine: bool, engine: EngineName
+) -> Posterior:
+    import torch
+
+    from dims.commands.entry import call_entry, import_entry
+    from dims.posterior import fit
+
+    module, name = import_entry(entry)
+    torch.manual_seed(0)  # a network that is trained in ENTRY must be the same when a run goes on
+    model, data, likelihood = call_entry(module, name)
+    if device is not None:
+        try:
+            model = model.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"--device: {device[:40]!r} ({str(error).splitlines()[0]})") from error
+    if engine is EngineName.ray:
+        from dims.engine.cluster import send_source
+
+        send_source(module)
+    return fit(model, data, likelihood, curvature=curvature, refine=refine)
+
+
+def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
+    import torch
+
+    from dims.engine import Ray
+
+    if name is EngineName.ray:
+        return Ray(address=address, threads=threads or 1)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return None
+
+
+def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_json: bool) -> None:
+    """A summary for a person or a program; draws that failed show in the exit code too."""
+    from dims.store import failed_rows
+
+    failed = failed_rows(draws)
+    if as_json:
+        prior = posterior.prior_precision
+        facts = {
+            "store": str(store),
+            "method": draws.method,
+            "seed": draws.seed,
+            "draws": len(draws),
+            "failed": failed,
+            "status": Counter(s.name.lower() for s in draws.status if s is not None),
+            "verdicts": Counter(draws.verdict or []),
+            "evaluations": int(draws.evaluations.sum()),
+            "prior_precision": prior if isinstance(prior, float) else prior.tolist(),
+            "noise_std": posterior.noise_std,
+            "gradient_norm": posterior.gradient_norm,
+            "seconds": round(seconds, 3),
+        }
+        print(json.dumps(facts))
+    else:
+        print(draws.summary())
+        print(f"\nIn {store}, {seconds:.1f} s")
+    if failed:
+        some = ", ".join(map(str, failed[:10])) + (" …" if len(failed) > 10 else "")
+        _end(
+            f"{len(failed)} of {len(draws)} draws failed ({some}); they are kept with their "
+            "status: --retry-failed tries them again with a finer tolerance",
+            FAILED_DRAWS,
+        )
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"dims: {' '.join(message.split())}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"dims: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Schedulers end jobs with SIGTERM: as good as Ctrl-C."""
+
+    def stop(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,53 @@
+"""A batch in the middle of its way as plain tensors, so that it can go on later, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+__all__ = ["Checkpoint", "SnapshotError", "flatten", "restore"]
+
+
+class SnapshotError(ValueError):
+    """The tensors are not those of such a batch."""
+
+
+@runtime_checkable
+class Checkpoint(Protocol):
+    """Where a batch leaves its state now and then, and finds it when it starts again."""
+
+    def load(self) -> dict[str, Tensor] | None: ...
+
+    def due(self) -> bool: ...
+
+    def save(self, tensors: dict[str, Tensor]) -> None: ...
+
+    def refuse(self, error: SnapshotError) -> None:
+        """What was loaded does not fit; the batch starts anew."""
+        ...
+
+
+def flatten(state: Any, name: str) -> dict[str, Tensor]:
+    """The tensors of nested dataclasses, by their path."""
+    found: dict[str, Tensor] = {}
+    for field in dataclasses.fields(state):
+        value, path = getattr(state, field.name), f"{name}.{field.name}"
+        found |= {path: value} if isinstance(value, Tensor) else flatten(value, path)
+    return found
+
+
+def restore(template: Any, name: str, tensors: dict[str, Tensor], rows: int) -> Any:
+    """The inverse of `flatten`: kinds and sizes as in the template, but for the number of rows."""
+    fields = {}
+    for field in dataclasses.fields(template):
+        value, path = getattr(template, field.name), f"{name}.{field.name}"
+        if not isinstance(value, Tensor):
+            fields[field.name] = restore(value, path, tensors, rows)
+            continue
+        found = tensors.get(path)
+        if found is None or found.dtype != value.dtype or found.shape != (rows, *value.shape[1:]):
+            raise SnapshotError(f"{path} is missing or of another kind")
+        fields[field.name] = found.to(value.device)
+    return dataclasses.replace(template, **fields)

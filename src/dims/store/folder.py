@@ -1,0 +1,102 @@
+"""A folder that may come from anyone: nothing is read or written through links or odd files."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = [
+    "StoreError",
+    "StoreWarning",
+    "is_plain_file",
+    "locked",
+    "make_folder",
+    "read_small",
+    "write_text",
+]
+
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class StoreError(ValueError):
+    """The folder belongs to another run, is no store, or is in use."""
+
+
+class StoreWarning(UserWarning):
+    """A chunk was damaged or foreign and is computed again."""
+
+
+def make_folder(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StoreError(f"store: {place} is a file, not a folder; give another name") from error
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[bool]:
+    """The store is ours alone inside; the system frees the lock of a process that dies.
+
+    False where the folder cannot be written: what is there can still be read.
+    """
+    path = place / "lock"
+    try:
+        # No truncation and no links: the name may lead to a file that is none of ours.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno in READ_ONLY:
+            yield False
+            return
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise StoreError(f"{path}: no plain file; give another folder") from error
+        raise
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(
+                f"{place}: another process is writing to it; wait for it, or give another folder"
+            ) from error
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def is_plain_file(path: Path) -> bool:
+    """Neither a link, which may lead out of the store, nor a pipe, which may never end."""
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def read_small(path: Path, most: int) -> bytes | None:
+    """The content of a plain file of at most so many bytes; None where it is something else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None
+        content = file.read(most + 1)
+    return content if len(content) <= most else None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all: beside its place first, then moved there."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
