@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dims.compiling import compile_for
 from dims.likelihoods import Likelihood, resolve_likelihood
 from dims.memory import Chunks, measure_bytes_per_point
 from dims.network import BatchedNetwork
@@ -118,7 +119,8 @@ class LossSurface(BatchedNetwork, BaseSurface):
 
     def with_compiled_gradient(self) -> LossSurface:
         other = copy.copy(self)
-        other._data_gradient = torch.compile(self._traceable_gradient)  # type: ignore[method-assign]
+        compiled = compile_for(self.vector.device, self._traceable_gradient)
+        other._data_gradient = compiled  # type: ignore[method-assign]
         return other
 
     def _data_gradient(

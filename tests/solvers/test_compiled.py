@@ -55,9 +55,12 @@ def test_a_compiled_run_is_the_same_run(memory_budget: int | None) -> None:
 
 
 def test_compiled_batches_shrink_to_few_sizes() -> None:
-    sizes = {fitting_size(alive, 1000, compiled=True) for alive in range(1, 1001)}
-    assert sizes == {16, 64, 256, 1000}
-    assert all(fitting_size(n, 1000, compiled=True) >= n for n in range(1, 1001))
-    assert fitting_size(0, 1000, compiled=True) == 0
-    assert fitting_size(900, 1000, compiled=False) == 1000
-    assert fitting_size(700, 1000, compiled=False) == 700
+    def sizes(shrink: int) -> set[int]:
+        return {fitting_size(alive, 1000, shrink) for alive in range(1, 1001)}
+
+    assert sizes(4) == {16, 64, 256, 1000}
+    assert sizes(2) == {16, 32, 64, 128, 256, 512, 1000}
+    assert all(fitting_size(n, 1000, 4) >= n for n in range(1, 1001))
+    assert fitting_size(0, 1000, 4) == 0
+    assert fitting_size(900, 1000, 1) == 1000
+    assert fitting_size(700, 1000, 1) == 700

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dims.bench.problem import load_problem
+from dims.compiling import compile_for
 from dims.dynamics import dissipative
 from dims.likelihoods import Gaussian
 from dims.loss_surface import LossSurface
@@ -61,7 +62,7 @@ def gradient_share(rows: int, device: str) -> dict[str, float]:
     surface = problem.surface
     step = _seconds_a_step(surface, rows, compiled=True, velocity=problem.velocities(rows))
     points = surface.initial.expand(rows, -1).contiguous()
-    compiled = torch.compile(surface.value_and_grad)
+    compiled = compile_for(points.device, surface.value_and_grad)
     compiled(points)
     with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
         gradient = _best(lambda: compiled(points), 20 * REPEATS)

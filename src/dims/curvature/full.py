@@ -128,17 +128,30 @@ def _ggn(surface: LossSurface, theta: Vector) -> Tensor:
     for jacobians, weights in jacobian_chunks(surface, theta):
         # In float64 a sum of JᵀΛJ stays semidefinite down to the small curvatures that the prior
         # competes with; in float32 it would be lost beside the large ones.
-        jacobians = jacobians.to(dtype)
-        weighted = (weights.to(dtype) @ jacobians).flatten(0, 1)
-        jacobians = jacobians.flatten(0, 1)
+        roots, signs = _square_roots(weights.to(dtype))
+        factors = (roots @ jacobians.to(dtype)).flatten(0, 1)
+        signed = factors if (signs > 0).all() else signs.reshape(-1, 1) * factors
         for start in range(0, size, BLOCK):
             rows, columns = slice(start, start + BLOCK), slice(start, size)
-            matrix[rows, columns].addmm_(jacobians[:, rows].T, weighted[:, columns])
+            matrix[rows, columns].addmm_(signed[:, rows].T, factors[:, columns])
     for start in range(0, size, BLOCK):
         rows, beyond = slice(start, start + BLOCK), slice(start + BLOCK, size)
         matrix[beyond, rows] = matrix[rows, beyond].T
         matrix[rows, rows] = 0.5 * (matrix[rows, rows] + matrix[rows, rows].T)
     return matrix
+
+
+def _square_roots(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Rᵢ (n, r, C) and signs (n, r) with Λᵢ = Rᵢᵀ·sign·Rᵢ.
+
+    Directions in which no Λᵢ has any weight are left out: a softmax has one.
+    """
+    values, vectors = torch.linalg.eigh(weights)
+    sizes = values.abs().amax(0)
+    kept = sizes > len(sizes) * torch.finfo(weights.dtype).eps * sizes.max()
+    values, vectors = values[:, kept], vectors[..., kept]
+    signs = torch.where(values < 0, -1.0, 1.0).to(values.dtype)
+    return values.abs().sqrt().unsqueeze(-1) * vectors.mT, signs
 
 
 def _hessian(surface: LossSurface, theta: Vector) -> Tensor:

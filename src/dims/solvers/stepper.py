@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.compiling import compile_for
+
 __all__ = ["CompileWarning", "stepper"]
 
 Tick = Callable[[Any], Any]
@@ -27,8 +29,7 @@ def stepper(tick: Tick, ticks: int, compiled: bool, device: torch.device) -> Tic
     """A function that advances a state by `ticks` ticks."""
     if not compiled:
         return lambda state: _repeat(tick, state, ticks)
-    with_graph = device.type == "cuda"
-    return _Compiled(tick, ticks, with_graph)
+    return _Compiled(tick, ticks, device)
 
 
 def _repeat(tick: Tick, state: Any, ticks: int) -> Any:
@@ -40,12 +41,12 @@ def _repeat(tick: Tick, state: Any, ticks: int) -> Any:
 class _Compiled:
     """Falls back to eager ticks, with a warning, where compiling fails."""
 
-    def __init__(self, tick: Tick, ticks: int, with_graph: bool) -> None:
+    def __init__(self, tick: Tick, ticks: int, device: torch.device) -> None:
         self.eager = tick
-        self.tick = torch.compile(tick)
+        self.tick = compile_for(device, tick)
         self.ticks = ticks
         self.graphs: dict[int, _Graph] = {}
-        self.with_graph = with_graph
+        self.with_graph = device.type == "cuda"
         self.rows = -1
         self.works = True
 

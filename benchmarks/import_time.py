@@ -1,0 +1,28 @@
+"""What `import dims` costs beside `import torch`, in core-seconds of fresh processes.
+
+python benchmarks/import_time.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+REPEATS = 7
+PROGRAM = "import time; import {}; print(time.process_time())"
+
+
+def seconds(module: str) -> float:
+    command = [sys.executable, "-c", PROGRAM.format(module)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    pairs = [(seconds("torch"), seconds("dims")) for _ in range(REPEATS)]  # taken in turns
+    torch_time, dims_time = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(f"torch {torch_time:.2f} s, dims {dims_time:.2f} s, ratio {dims_time / torch_time:.3f}")
+
+
+if __name__ == "__main__":
+    main()

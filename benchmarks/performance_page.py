@@ -1,0 +1,177 @@
+"""Write the tables of docs/performance.md from the files in benchmarks/results.
+
+python benchmarks/performance_page.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS, PAGE = Path("benchmarks/results"), Path("docs/performance.md")
+
+
+def load(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def ours(records: list[dict[str, Any]], task: str) -> float:
+    return next(
+        r["core_seconds_a_sample"] for r in records if r["peer"] == "rattle" and r["task"] == task
+    )
+
+
+def peers(task: str) -> str:
+    records = load("bench")["records"]
+    law = "worst_kinetic_change" if task == "rla" else "worst_energy_violation"
+    rows = []
+    for record in sorted(
+        (r for r in records if r["task"] == task), key=lambda r: -r["core_seconds_a_sample"]
+    ):
+        seconds = record["core_seconds_a_sample"]
+        rows.append(
+            [
+                record["peer"]
+                + ("" if "float64" in record["peer"] else f", {record['precision']}"),
+                str(record["rows"]),
+                f"{record['evaluations']:,.0f}",
+                f"{seconds:.3g}",
+                f"{seconds / ours(records, task):.1f}",
+                f"{record[law]:.2g}",
+                f"{record['gradient_norm']:.0f}",
+            ]
+        )
+    title = "T changes by" if task == "rla" else "energy violation"
+    head = [
+        "solver",
+        "rows",
+        "evaluations",
+        "core-seconds a sample",
+        "× ours",
+        title,
+        "‖g‖ at the end",
+    ]
+    return table(head, rows)
+
+
+def scaling() -> str:
+    rows = [
+        [
+            what,
+            ", ".join(f"{size:,}" for size in found["sizes"]),
+            ", ".join(f"{1e3 * s:.1f}" for s in found["seconds"]),
+            f"{found['exponent']:.2f}",
+        ]
+        for what, found in load("bench")["scaling"].items()
+    ]
+    return table(["growing", "sizes", "milliseconds a step", "exponent"], rows)
+
+
+def share() -> str:
+    found = load("bench")["gradient_share"]
+    step, gradient = 1e3 * found["step"], 1e3 * found["gradient"]
+    return (
+        f"A compiled float32 step of {found['rows']} rows takes {step:.2f} ms on one core, its "
+        f"gradient alone {gradient:.2f} ms: {100 * found['share']:.0f} %."
+    )
+
+
+def gpu() -> str:
+    rows = [
+        [
+            f"Snelson, K = 593, {r['rows']:,} samples, {r['precision']}",
+            f"{r['wall_seconds']:.1f}",
+            f"{1e3 * r['wall_seconds'] / r['rows']:.0f} ms",
+            f"{r['evaluations']:,.0f} (at most {r['most_evaluations']:,})",
+            f"{r['worst_energy_violation']:.2g}",
+            f"{r['compilation_seconds']:.0f}",
+        ]
+        for r in load("bench_gpu")["records"]
+    ]
+    lenet = load("lenet")
+    cold, warm = lenet["seconds"]
+    network = f"LeNet, K = {lenet['parameters']:,}, {lenet['points']:,} images"
+    counts = lenet["evaluations"]
+    rows.append(
+        [
+            f"{network}, {lenet['rows']} samples, {lenet['precision']}",
+            f"{warm:.1f}",
+            f"{1e3 * warm / lenet['rows']:.0f} ms",
+            f"{sum(counts) / len(counts):,.0f} (at most {max(counts):,})",
+            f"{max(lenet['energy_violation']):.2g}",
+            f"{cold - warm:.0f}",
+        ]
+    )
+    head = [
+        "on an H200, warm",
+        "seconds",
+        "a sample",
+        "gradients",
+        "energy violation",
+        "compiling, s",
+    ]
+    return table(head, rows)
+
+
+def curvature() -> str:
+    rows = []
+    for title, found in load("curvature")["core_seconds"].items():
+        rows += [[title, name, f"{seconds:.2f}"] for name, seconds in found.items()]
+    return table(["curvature", "by", "core-seconds"], rows)
+
+
+def step_control() -> str:
+    rows = [
+        [
+            v["variant"],
+            f"{v['evaluations']:,}",
+            str(v["rejections"]),
+            f"{v['energy']['2']:.1f}, {v['energy']['10']:.1f}, {v['energy']['50']:.1f}",
+            f"{v['gradient_norm']:.1f}",
+        ]
+        for v in load("step_control")["variants"]
+    ]
+    head = ["variant, 200 rows", "gradients", "rejected", "E at t = 2, 10, 50", "‖g‖ at the end"]
+    return table(head, rows)
+
+
+def stiffest() -> str:
+    rows = [
+        [f"{m['time']}", f"{m['median']:.2f}", f"{m['from']:.2f} to {m['to']:.2f}"]
+        for m in load("step_control")["stiffest_mode"]
+    ]
+    return table(["from t =", "median ωh", "80 % of steps"], rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "peers": lambda: peers("dims"),
+    "geodesics": lambda: peers("rla"),
+    "scaling": scaling,
+    "share": share,
+    "gpu": gpu,
+    "curvature": curvature,
+    "step control": step_control,
+    "stiffest mode": stiffest,
+}
+
+
+def filled(text: str) -> str:
+    """The page with what stands between its marks written anew."""
+    for name, write in PARTS.items():
+        mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not mark.search(text):
+            raise ValueError(f"{PAGE}: no mark '<!-- {name} -->'")
+        text = mark.sub(lambda m, write=write: f"{m[1]}{write()}\n{m[2]}", text)
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))
