@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 import dims
 from dims.commands import app
 from dims.engine import Job, Work
+from dims.engine.cluster import send_source
+from dims.experiments.runs import run_all
 from dims.progress import RunProgress
 from dims.solvers.batch import Progress
 from test_store import assert_same, chunks, make_posterior
@@ -272,3 +275,27 @@ def test_run_progress_weighs_chunks_by_their_rows():
     progress.finish((2, 3, 4))
     progress.finish((5, 6))
     assert seen[-1].done == 7
+
+
+def _square(number: int) -> dict[str, int]:
+    if number < 0:
+        raise ValueError(f"no root: {number}")
+    return {"square": number**2, "threads": torch.get_num_threads()}
+
+
+def test_runs_of_an_experiment_go_through_the_engine(cluster: None, tmp_path: Path) -> None:
+    send_source(sys.modules[__name__])
+    runs = {tmp_path / f"{n}.json": partial(_square, n) for n in range(4)}
+    found = run_all(runs, dims.Ray())
+    assert [result["square"] for result in found] == [0, 1, 4, 9]
+    assert {result["threads"] for result in found} == {1}
+    # What has a file is not run again: this one would raise.
+    assert run_all({tmp_path / "2.json": partial(_square, -1)}, dims.Ray())[0]["square"] == 4
+
+
+def test_a_failing_run_does_not_stop_the_others(cluster: None, tmp_path: Path) -> None:
+    send_source(sys.modules[__name__])
+    runs = {tmp_path / f"{n}.json": partial(_square, n) for n in (-1, 2)}
+    with pytest.raises(dims.EngineError, match=r"1 of 2 tasks failed.*-1\.json.*no root"):
+        run_all(runs, dims.Ray())
+    assert (tmp_path / "2.json").exists()

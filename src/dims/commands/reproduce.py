@@ -29,6 +29,10 @@ def uci(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Splits and networks for each set.")] = 5,
     quick: Annotated[bool, typer.Option(help="A minute: one seed, few epochs and draws.")] = False,
+    clean: Annotated[bool, typer.Option(help="Whole tables, not the published files.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="ray: sets and seeds at once on all cores or a cluster.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
         "runs/uci"
     ),
@@ -40,10 +44,13 @@ def uci(
     from dataclasses import replace
 
     from dims.data.uci import UCI_NAMES
+    from dims.engine import EngineError
     from dims.experiments import uci as experiment
     from dims.experiments.comparison import compare, write_csv
 
     settings = experiment.UciSettings(seeds=seeds)
+    if clean:
+        settings, out = replace(settings, protocol="clean"), out.with_name(out.name + "_clean")
     if dataset:
         for name in dataset:
             if name not in UCI_NAMES:
@@ -54,7 +61,10 @@ def uci(
     console = Console()
     began = time.perf_counter()
     with console.status("starting") as status:
-        runs = experiment.run_uci(settings, out, status.update)
+        try:
+            runs = experiment.run_uci(settings, out, status.update, engine)
+        except (ValueError, EngineError) as error:
+            raise typer.BadParameter(str(error)) from error
     cells = [
         cell
         for table in ("tab:uci_test", "tab:uci_train")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from types import ModuleType
@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from dims.draws import Draws
-from dims.engine.work import Job, Work
+from dims.engine.work import Job, Name, Result, Work, with_threads
 from dims.progress import RunProgress
 from dims.solvers.batch import Progress
 
@@ -78,6 +78,43 @@ class Ray:
                 for reference in waiting:
                     ray.cancel(reference, force=True)
                 ray.kill(board)
+
+    def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
+        """As they end; the first that raised is told when all others have ended."""
+        if not tasks:
+            return
+        ray = _import_ray()
+        with _connected(ray, self.address):
+            _check_room(ray, self.threads, 0)
+            call = ray.remote(_call).options(num_cpus=self.threads, max_retries=self.retries)
+            waiting = {call.remote(task, self.threads): name for name, task in tasks.items()}
+            failed: list[tuple[Name, Exception]] = []
+            try:
+                while waiting:
+                    done, _ = ray.wait(list(waiting))
+                    for reference in done:
+                        name = waiting.pop(reference)
+                        try:
+                            result = ray.get(reference)
+                        except ray.exceptions.RayError as error:
+                            failed.append((name, error))
+                        else:
+                            yield name, result
+            finally:
+                for reference in waiting:
+                    ray.cancel(reference, force=True)
+        if failed:
+            name, cause = failed[0]
+            raise EngineError(
+                f"{len(failed)} of {len(tasks)} tasks failed, first {name} ({_reason(cause)}); "
+                "the same call goes on with what is missing"
+            ) from cause
+
+
+def _call(task: Callable[[], Result], threads: int) -> Result:
+    """In a worker."""
+    with with_threads(threads):
+        return task()
 
 
 def _collect(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from dims.draws import Draws
-from dims.engine.work import Job, Work
+from dims.engine.work import Job, Name, Result, Work
 from dims.progress import RunProgress
 
 __all__ = ["InProcess"]
@@ -30,3 +30,7 @@ class InProcess:
             draws = work.compute(job, partial(progress.update, job.rows))
             progress.finish(job.rows)
             yield job, draws
+
+    def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
+        for name, task in tasks.items():
+            yield name, task()

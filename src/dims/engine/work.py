@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 
@@ -18,7 +18,10 @@ from dims.solvers.batch import Progress
 from dims.solvers.snapshot import Checkpoint
 from dims.velocity import start_velocities
 
-__all__ = ["Engine", "Job", "Work"]
+__all__ = ["Engine", "Job", "Name", "Result", "Work", "with_threads"]
+
+Name = TypeVar("Name")
+Result = TypeVar("Result")
 
 FINER = 0.1  # × tolerance, for draws that failed
 
@@ -51,7 +54,7 @@ class Work:
     def compute(self, job: Job, report: Callable[[Progress], None] | None = None) -> Draws:
         """The draws of a job. Rounding depends on the number of threads, hence it is fixed."""
         sampler = _finer(self.sampler) if job.finer else self.sampler
-        with _threads(self.threads):
+        with with_threads(self.threads):
             velocities = torch.cat(
                 [
                     start_velocities(self.precision, last - first, self.seed, first)
@@ -75,6 +78,10 @@ class Engine(Protocol):
         self, work: Work, jobs: Sequence[Job], progress: RunProgress
     ) -> Iterator[tuple[Job, Draws]]: ...
 
+    def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
+        """Call tasks that do not depend on each other, such as the runs of an experiment."""
+        ...
+
 
 def _finer(sampler: Sampler) -> Sampler:
     solver, tolerance = getattr(sampler, "solver", None), getattr(sampler, "tolerance", None)
@@ -94,7 +101,8 @@ def _stretches(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def with_threads(count: int) -> Iterator[None]:
+    """Inside, torch uses so many."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

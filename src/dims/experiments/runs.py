@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["load_runs", "once"]
+from dims.engine import Engine, InProcess
+
+__all__ = ["load_runs", "once", "run_all"]
 
 
 def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -19,12 +21,24 @@ def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
     It is written beside and moved, so that an interrupted run leaves no half file.
     """
-    if path.exists():
-        return dict(json.loads(path.read_text()))
+    return run_all({path: run}, InProcess())[0]
+
+
+def run_all(
+    runs: Mapping[Path, Callable[[], dict[str, Any]]], engine: Engine
+) -> list[dict[str, Any]]:
+    """The results of all runs; those without a file are computed by the engine, in any order."""
+    missing = {path: run for path, run in runs.items() if not path.exists()}
+    for path, result in engine.each(missing):
+        _write(path, result)
+    return [json.loads(path.read_text()) for path in runs]
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
     from dims import __version__  # the package imports nothing of the experiments
 
     result = {
-        **run(),
+        **result,
         "dims": __version__,
         "torch": torch.__version__,
         "machine": platform.machine(),
@@ -33,7 +47,6 @@ def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     draft = path.with_suffix(f".{os.getpid()}.part")
     draft.write_text(json.dumps(result, indent=1))
     draft.replace(path)
-    return result
 
 
 def load_runs(folder: Path) -> list[dict[str, Any]]:

@@ -12,8 +12,9 @@ from torch import nn
 
 from dims.baselines.common import seeded
 from dims.data.uci import UCI_NAMES, Protocol, load_uci
+from dims.engine import Engine, resolve_engine
 from dims.experiments.classification import evaluate, methods
-from dims.experiments.runs import once
+from dims.experiments.runs import run_all
 from dims.experiments.training import Training, mlp, train
 
 __all__ = ["METRIC_NAMES", "UciSettings", "quick", "run_one", "run_uci"]
@@ -48,17 +49,20 @@ def quick(settings: UciSettings) -> UciSettings:
 
 
 def run_uci(
-    settings: UciSettings, out: Path, report: Callable[[str], None] | None = None
+    settings: UciSettings,
+    out: Path,
+    report: Callable[[str], None] | None = None,
+    engine: str | Engine | None = None,
 ) -> list[dict[str, Any]]:
-    """All sets and seeds, or those that are not in the folder yet."""
-    return [
-        once(
-            out / f"{dataset}_{seed}.json",
-            partial(run_one, dataset, seed, settings, report),
+    """All sets and seeds, or those that are not in the folder yet; on a cluster without reports."""
+    runs = {
+        out / f"{dataset}_{seed}.json": partial(
+            run_one, dataset, seed, settings, report if engine is None else None
         )
         for dataset in settings.datasets
         for seed in range(settings.seeds)
-    ]
+    }
+    return run_all(runs, resolve_engine(engine))
 
 
 def run_one(
