@@ -124,6 +124,7 @@ def banana(
 def snelson(
     quick: Annotated[bool, typer.Option(help="A minute: few epochs and draws.")] = False,
     hessian: Annotated[bool, typer.Option(help="Exact Hessian instead of GGN.")] = False,
+    random: Annotated[bool, typer.Option(help="Start from untrained weights, η₀ = 1.")] = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
         "runs/snelson"
@@ -137,6 +138,8 @@ def snelson(
 
     kind = "hessian" if hessian else "ggn"
     settings = experiment.SnelsonSettings(seed=seed, curvature_kind=kind)
+    if random:
+        settings = experiment.random_start(settings)
     if quick:
         settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
     console = Console()

@@ -25,7 +25,7 @@ from dims.metrics import regression_metrics
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.settle import settle
 
-__all__ = ["SnelsonSettings", "quick", "run_snelson"]
+__all__ = ["SnelsonSettings", "quick", "random_start", "run_snelson"]
 
 GRID = (-1.0, 7.0, 161)  # inputs at which functions are kept for the figure
 
@@ -47,6 +47,12 @@ class SnelsonSettings:
     frames: int = 40
     seed: int = 0
     compile: bool = True
+    trained: bool = True  # or sampled from where the weights were initialised
+
+
+def random_start(settings: SnelsonSettings) -> SnelsonSettings:
+    """The paper's second figure: from untrained weights, with more friction."""
+    return replace(settings, trained=False, friction=1.0)
 
 
 def quick(settings: SnelsonSettings) -> SnelsonSettings:
@@ -68,7 +74,8 @@ def run_snelson(
     settings: SnelsonSettings, out: Path, report: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
     """The run of one seed, from the folder if it is there."""
-    name = f"snelson_{settings.curvature_kind}_{settings.seed}.json"
+    start = "" if settings.trained else "_random"
+    name = f"snelson_{settings.curvature_kind}{start}_{settings.seed}.json"
     return once(out / name, lambda: run_one(settings, report))
 
 
@@ -80,15 +87,17 @@ def run_one(
     data = load_snelson(gap=settings.gap)
     with seeded(settings.seed):
         model = mlp((1, *settings.hidden, 1), nn.GELU, settings.dropout)
-    train(
-        model,
-        data.train_inputs,
-        data.train_targets,
-        lambda outputs, targets: (outputs - targets).square().sum(),
-        settings.training,
-        settings.seed,
-        lambda part: say(f"training {100 * part:.0f} %"),
-    )
+    if settings.trained:
+        train(
+            model,
+            data.train_inputs,
+            data.train_targets,
+            lambda outputs, targets: (outputs - targets).square().sum(),
+            settings.training,
+            settings.seed,
+            lambda part: say(f"training {100 * part:.0f} %"),
+        )
+    model.eval()
     say("curvature and evidence")
     with warnings.catch_warnings():
         # The published runs start where training with dropout ended, which is no minimum.
