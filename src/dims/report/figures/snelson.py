@@ -39,7 +39,7 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     figure.suptitle(
-        f"{described(result)}; grey: the gap; dashed: the trained network; "
+        f"{described(result)}; shaded: the gap; dashed: the trained network; "
         "band: two standard deviations",
         fontsize=9,
     )
