@@ -182,6 +182,7 @@ def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
 
 def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_json: bool) -> None:
     """A summary for a person or a program; draws that failed show in the exit code too."""
+    from dims.draws.summary import advice_on
     from dims.store import failed_rows
 
     failed = failed_rows(draws)
@@ -199,6 +200,7 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
             "prior_precision": prior if isinstance(prior, float) else prior.tolist(),
             "noise_std": posterior.noise_std,
             "gradient_norm": posterior.gradient_norm,
+            "advice": advice_on(draws),
             "seconds": round(seconds, 3),
         }
         print(json.dumps(facts))
