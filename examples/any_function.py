@@ -3,7 +3,7 @@
 Particles start at one minimum, fly off, and come to rest on others. Both sets of minima are known
 in closed form, so the distance of a draw from them can be told. Writes an animation.
 
-    python examples/any_function.py            # a minute, writes runs/examples/any_function.gif
+    python examples/any_function.py            # half a minute, runs/examples/any_function.gif
     python examples/any_function.py --quick    # a few seconds, fewer particles and frames
 """
 

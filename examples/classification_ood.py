@@ -3,6 +3,9 @@
 Two moons to learn from, and a ring of foreign points far away. A trained network is as sure of
 them as of its own data; draws disagree there, and the disagreement (mutual information) finds them.
 
+That rests on a weak prior, chosen by hand after trying three on these very points: under the tuned
+one the draws fall into one minimum and find nothing (docs/choose.md has all nine tries).
+
     python examples/classification_ood.py            # ten seconds
     python examples/classification_ood.py --quick    # a few seconds, a rough picture
 """

@@ -3,7 +3,7 @@
 The rent of a flat from its size and its district, read through an embedding. District 3 has few
 flats, district 4 none at all: the draws say so.
 
-    python examples/own_model.py            # half a minute
+    python examples/own_model.py            # twenty seconds
     python examples/own_model.py --quick    # a few seconds, a rough picture
 """
 

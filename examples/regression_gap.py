@@ -1,8 +1,10 @@
 """Regression with a gap: four methods on the same network, drawn as functions.
 
 The data leave out the middle. A good method passes through the points and is unsure between them.
+Prior, friction and time are chosen by hand: under the tuned prior the draws are nearly one function
+(docs/choose.md has both).
 
-    python examples/regression_gap.py            # a minute, writes runs/examples/regression_gap.png
+    python examples/regression_gap.py            # two minutes, runs/examples/regression_gap.png
     python examples/regression_gap.py --quick    # a few seconds, a rough picture
 """
 
