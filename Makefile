@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all lint types clean
+DOCS_READY := $(VENV)/.docs-ready
+
+.PHONY: demo test test-all docs lint types clean
 
 demo: $(READY)
 	$(BIN)/dims demo
@@ -12,8 +14,12 @@ demo: $(READY)
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: lint types
+test-all: lint types docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
+
+# The site, into site/; a warning or a broken link is an error.
+docs: $(DOCS_READY)
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -30,6 +36,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+$(DOCS_READY): $(READY) constraints-docs.txt
+	$(BIN)/python -m pip install --quiet --no-deps -r constraints-docs.txt
+	touch $(DOCS_READY)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist site

@@ -161,17 +161,26 @@ def test_summary_counts_and_advises() -> None:
     assert "energy law" not in advice
 
 
+def at_minimum(rows: int, **fields: Any) -> dims.Draws:
+    """Draws around a true minimum of their surface."""
+    surface, _ = problem("one output")
+    minimum = dims.settle(surface, surface.initial[None], "full").positions[0]
+    given = {"parameters": minimum.repeat(rows, 1), "map_parameters": minimum}
+    return bare(**(given | fields))
+
+
 def test_summary_is_quiet_when_all_is_well() -> None:
-    assert "advice" not in bare().summary()
-    well = bare(
+    assert "advice" not in at_minimum(10).summary()
+    well = at_minimum(
+        10,
         method="dims",
-        status=[dims.Status.FINISHED, dims.Status.AT_REST, dims.Status.AT_REST],
-        gradient_norm=torch.full((3,), 1e-3).double(),
-        energy_violation=torch.full((3,), 1e-3).double(),
+        status=[dims.Status.FINISHED] + [dims.Status.AT_REST] * 9,
+        gradient_norm=torch.full((10,), 1e-3).double(),
+        energy_violation=torch.full((10,), 1e-3).double(),
     )
-    assert "trajectories: 2 at rest, 1 finished" in well.summary()
+    assert "trajectories: 9 at rest, 1 finished" in well.summary()
     assert "advice" not in well.summary()
-    bad = dataclasses.replace(well, energy_violation=torch.tensor([0.5, 0.0, 0.0]).double())
+    bad = dataclasses.replace(well, energy_violation=torch.tensor([0.5] + [0.0] * 9).double())
     assert "1 trajectory broke the energy law by more than 1%" in bad.summary()
     settled = bare(
         method="dims", gradient_norm=torch.ones(3).double() * 2, settings={"settle": "stiff"}
@@ -180,6 +189,19 @@ def test_summary_is_quiet_when_all_is_well() -> None:
     broken = bare(parameters=torch.full((3, 36), math.nan).double())
     assert "3 draws with NaN or infinite parameters" in broken.summary()
     assert "0 draws by 'la'" in bare().select([]).summary()
+
+
+def test_summary_advises_on_the_start_the_prior_and_the_number() -> None:
+    assert "only 3 draws: a spread is uncertain by 50%" in at_minimum(3).summary()
+    assert "only 1 draw: its spread is unknown" in at_minimum(1).summary()
+    assert "θ* is no minimum" not in at_minimum(3).summary()
+    sloping = bare().summary()
+    assert (
+        "θ* is no minimum of the sampled loss (gradient norm 73): fit with refine=True" in sloping
+    )
+    for prior, told in ((1e-6, True), (1e6, True), (0.0, False), (0.5, False)):
+        surface = problem("one output")[0].with_settings(prior_precision=prior)
+        assert ("at a bound of its search" in bare(surface=surface).summary()) is told
 
 
 def test_datatree_has_the_draws_and_their_statistics() -> None:

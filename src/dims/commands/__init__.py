@@ -16,7 +16,6 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="dims",
-    help="Sample the minima of neural-network losses by dissipative Riemannian mechanics.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -25,7 +24,12 @@ app = typer.Typer(
 
 @app.callback()
 def root() -> None:
-    """Sample the minima of neural-network losses by dissipative Riemannian mechanics."""
+    """Sample the minima of neural-network losses by dissipative Riemannian mechanics.
+
+    Exit codes: 0 all well, 1 could not go on, 2 bad input, 3 some draws failed, 130 stopped.
+
+    Example: dims demo
+    """
 
 
 app.command()(bench)

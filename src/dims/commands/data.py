@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Annotated
 
@@ -11,21 +12,32 @@ from rich.table import Table
 
 __all__ = ["data"]
 
-data = typer.Typer(help="List, fetch and check the data sets of the experiments.")
+data = typer.Typer(no_args_is_help=True)
 
 
 @data.callback()
 def root() -> None:
-    """List, fetch and check the data sets of the experiments."""
+    """List, fetch and check the data sets of the experiments.
+
+    Example: dims data list
+    """
 
 
 @data.command(name="list")
-def list_() -> None:
-    """All data sets, and which are here."""
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """All data sets, and which are here.
+
+    Example: dims data list
+    """
     from dims.data.locate import available, data_directories
     from dims.data.registry import list_datasets
 
     here = available()
+    if as_json:
+        print(json.dumps({source.name: source.name in here for source in list_datasets()}))
+        return
     table = Table()
     for column in ("name", "files", "size", "here"):
         table.add_column(column)
@@ -59,7 +71,10 @@ def fetch(
 
 @data.command()
 def check() -> None:
-    """Compare every file that is here with its checksum; exit with 1 if one is damaged."""
+    """Compare every file that is here with its checksum; exit with 1 if one is damaged.
+
+    Example: dims data check
+    """
     from dims.data.locate import FileState
     from dims.data.locate import check as check_all
 

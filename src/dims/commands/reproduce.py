@@ -14,12 +14,15 @@ from dims.commands.pictures import add_pictures, write_pictures
 
 __all__ = ["reproduce"]
 
-reproduce = typer.Typer(help="Run the paper's experiments and put its numbers beside ours.")
+reproduce = typer.Typer(no_args_is_help=True)
 
 
 @reproduce.callback()
 def root() -> None:
-    """Run the paper's experiments and put its numbers beside ours."""
+    """Run the paper's experiments and put its numbers beside ours.
+
+    Example: dims reproduce snelson --quick
+    """
 
 
 @reproduce.command()
@@ -88,7 +91,7 @@ def uci(
 @reproduce.command()
 def banana(
     quick: Annotated[bool, typer.Option(help="A minute: few epochs and draws.")] = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of training and draws.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
         "runs/banana"
     ),
@@ -125,7 +128,7 @@ def snelson(
     quick: Annotated[bool, typer.Option(help="A minute: few epochs and draws.")] = False,
     hessian: Annotated[bool, typer.Option(help="Exact Hessian instead of GGN.")] = False,
     random: Annotated[bool, typer.Option(help="Start from untrained weights, η₀ = 1.")] = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of training and draws.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
         "runs/snelson"
     ),

@@ -51,51 +51,58 @@ class SettleName(StrEnum):
     none = "none"
 
 
+def _number(text: str, low: int, high: int) -> Any:
+    """An option for a whole number; its bounds are checked and not shown: help fits a screen."""
+
+    def check(given: int | None) -> int | None:
+        if given is not None and not low <= given <= high:
+            raise typer.BadParameter(f"{given} is not between {low} and {high}")
+        return given
+
+    return typer.Option(help=text, callback=check)
+
+
 def sample(
     entry: Annotated[
-        str,
-        typer.Argument(
-            help="`file.py:function` or `module:function`; it returns (model, data, likelihood)."
-        ),
+        str, typer.Argument(help="`file.py:function` that makes (model, data, likelihood)")
     ],
-    store: Annotated[Path, typer.Option(help="Folder of the run; it goes on where it stopped.")],
-    draws: Annotated[int, typer.Option(min=1, max=10**7, help="Number of draws.")] = 100,
-    method: Annotated[MethodName, typer.Option(help="How to draw.")] = MethodName.dims,
+    store: Annotated[Path, typer.Option(help="Folder of the run.")],
+    draws: Annotated[int, _number("Number of draws.", 1, 10**7)] = 100,
+    method: Annotated[
+        MethodName, typer.Option(metavar="NAME", help="la, linla, rla or dims.")
+    ] = MethodName.dims,
     friction: Annotated[float | None, typer.Option(help="η₀; 0.1 without it.")] = None,
     gravity: Annotated[float | None, typer.Option(help="κ; 1 without it.")] = None,
     max_time: Annotated[float | None, typer.Option(help="50 for dims, 1 for rla.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Of the solver.")] = None,
-    settle: Annotated[SettleName | None, typer.Option(help="How draws come to rest.")] = None,
+    settle: Annotated[
+        SettleName | None, typer.Option(metavar="NAME", help="To rest: stiff, full or none.")
+    ] = None,
     curvature: Annotated[
-        CurvatureName, typer.Option(help="Of the start velocities.")
+        CurvatureName,
+        typer.Option(metavar="NAME", help="full, diagonal, kronecker, low_rank."),
     ] = CurvatureName.full,
-    refine: Annotated[
-        bool, typer.Option("--refine", help="Walk to a minimum of the loss first.")
-    ] = False,
-    chunk_size: Annotated[int, typer.Option(min=1, max=10**7, help="Draws kept together.")] = 50,
-    engine: Annotated[EngineName, typer.Option(help="Where to compute.")] = EngineName.local,
-    address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster; without it this machine.")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Of each worker; 1 with Ray.")
-    ] = None,
+    refine: Annotated[bool, typer.Option("--refine", help="Walk to a minimum first.")] = False,
+    chunk_size: Annotated[int, _number("Draws kept together.", 1, 10**7)] = 50,
+    engine: Annotated[
+        EngineName, typer.Option(metavar="NAME", help="local or ray.")
+    ] = EngineName.local,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
+    threads: Annotated[int | None, _number("Of each worker; 1 with Ray.", 1, 4096)] = None,
     retry_failed: Annotated[
-        bool,
-        typer.Option("--retry-failed", help="Failed draws once more, with a finer tolerance."),
+        bool, typer.Option("--retry-failed", help="Failed draws once more.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the draws.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda; without it the model's.")] = None,
+    seed: Annotated[int, _number("Of the draws.", 0, 2**63 - 1)] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda; or the model's.")] = None,
     out: Annotated[Path | None, typer.Option(help="One file for all draws.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A summary for programs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Sample the minima around a trained network; run it again to go on after an interruption.
+    """Sample minima around a trained network; the same command goes on after a stop.
 
-    Exit codes: 0 all well, 1 could not go on (disk, cluster), 2 bad input, 3 some draws failed,
-    130 interrupted.
+    Exit codes: 0 well, 1 cannot go on, 2 bad input, 3 draws failed, 130 stopped.
 
-    Example: dims sample my_run.py:problem --store runs/first --draws 200 --engine ray
+    Example: dims sample my_run.py:problem --store runs/first --draws 200
     """
     from dims.engine import EngineError
 
@@ -175,6 +182,7 @@ def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
 
 def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_json: bool) -> None:
     """A summary for a person or a program; draws that failed show in the exit code too."""
+    from dims.draws.summary import advice_on
     from dims.store import failed_rows
 
     failed = failed_rows(draws)
@@ -192,6 +200,7 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
             "prior_precision": prior if isinstance(prior, float) else prior.tolist(),
             "noise_std": posterior.noise_std,
             "gradient_norm": posterior.gradient_norm,
+            "advice": advice_on(draws),
             "seconds": round(seconds, 3),
         }
         print(json.dumps(facts))

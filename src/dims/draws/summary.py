@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from dims.evidence import PRIOR_BOUNDS
+from dims.loss_surface import LossSurface
 from dims.solvers.rows import Status
 
 if TYPE_CHECKING:
     from dims.draws.container import Draws
 
-__all__ = ["summarise"]
+__all__ = ["advice_on", "summarise"]
 
 # A gradient of norm 1 is a slope of 45° on the graph of the loss, the scale of the metric I + ggᵀ.
 STEEP = 1.0
 # What the default tolerance of the solvers keeps.
 ENERGY_VIOLATION = 1e-2
+
+# Below this many draws a spread is known to no better than a quarter: 1/√(2(S − 1)).
+FEW_DRAWS = 10
 
 LABELS = {
     "loss": "loss",
@@ -87,6 +92,46 @@ def _cost(draws: Draws) -> list[str]:
 
 
 def _advice(draws: Draws) -> list[str]:
+    advice = advice_on(draws)
+    return ["advice:", *(f"- {line}" for line in advice)] if advice else []
+
+
+def advice_on(draws: Draws) -> list[str]:
+    """One line for everything that is off, with what to do about it."""
+    return [*_advice_on_rows(draws), *_advice_on_run(draws)]
+
+
+def _advice_on_run(draws: Draws) -> list[str]:
+    """What concerns all draws alike: the start, the prior, their number."""
+    advice = []
+    surface = draws.surface
+    if isinstance(surface, LossSurface):  # a loaded network alone has no loss
+        slope = surface.value_and_grad(draws.map_parameters.to(surface.vector.device)[None])[1]
+        norm = float(slope.double().norm())
+        if norm > STEEP:
+            advice.append(
+                f"θ* is no minimum of the sampled loss (gradient norm {norm:.3g}): fit with "
+                "refine=True (--refine), or train longer"
+            )
+    low, high = PRIOR_BOUNDS
+    prior = surface.prior_precision.double()
+    bound = (prior > 0) & ((prior < low * (1 + 1e-5)) | (prior > high * (1 - 1e-5)))
+    if bound.any():
+        advice.append(
+            f"the prior precision is at a bound of its search ({low:g} to {high:g}): the data do "
+            "not determine it; give fit a prior_precision, say 0.1"
+        )
+    if 0 < len(draws) < FEW_DRAWS:
+        each = "its spread is unknown" if len(draws) == 1 else _few(len(draws))
+        advice.append(f"only {_count(len(draws), 'draw')}: {each}; take 30 for metrics")
+    return advice
+
+
+def _few(count: int) -> str:
+    return f"a spread is uncertain by {(2 * (count - 1)) ** -0.5:.0%}"
+
+
+def _advice_on_rows(draws: Draws) -> list[str]:
     advice = []
     for status, number in Counter(s for s in draws.status if s is not None and not s.ok).items():
         name = status.name.lower().replace("_", " ")
@@ -130,7 +175,7 @@ def _advice(draws: Draws) -> list[str]:
                 f"{_count(saddles, 'draw')} with negative curvature, no minimum yet: raise "
                 'max_time, or use settle="full"'
             )
-    return ["advice:", *(f"- {line}" for line in advice)] if advice else []
+    return advice
 
 
 def _sentence(status: Status) -> str:
