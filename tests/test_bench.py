@@ -21,13 +21,13 @@ def test_all_peers_follow_the_same_trajectories(task: str) -> None:
     pytest.importorskip("torchdiffeq")
     pytest.importorskip("torchode")
     records = [
-        measure(peer, task, 2, 0, part=10 * SHORT) for peer in ("recipe", "torchode", "dopri5")
+        measure(peer, task, 2, 0, part=3 * SHORT) for peer in ("recipe", "torchode", "dopri5")
     ]
     norms = torch.tensor([record["gradient_norm"] for record in records])
     torch.testing.assert_close(norms, norms[:1].expand(3), rtol=1e-4, atol=0)
     for record in records:
         assert record["finished"] == 2
-        assert record["evaluations"] >= 8
+        assert record["evaluations"] >= 7
         assert record["core_seconds_a_sample"] > 0
 
 

@@ -36,6 +36,7 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.filterwarnings("ignore::dims.posterior.NotAMinimumWarning")
+@pytest.mark.slow
 def test_regression_is_unsure_in_the_gap(tmp_path, capsys):
     draws = example("regression_gap").main(quick=True, out=tmp_path)
     assert list(draws) == ["la", "linla", "rla", "dims"]
@@ -51,6 +52,7 @@ def test_disagreement_finds_foreign_points(tmp_path):
     assert size_of(tmp_path / "classification_ood.png") > (1000, 300)
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_less_sure_where_it_saw_less(tmp_path):
     spreads = example("own_model").main(quick=True, out=tmp_path)
     assert spreads[4] > spreads[3] > 0  # no flat, and four
