@@ -57,3 +57,12 @@ def test_no_trajectory_of_the_snelson_network_gains_energy():
     recipe = json.loads((ROOT / "benchmarks/results/energy_law/recipe.json").read_text())
     for energies in recipe["energy"]:
         assert max(b - a for a, b in pairwise(energies)) > 1
+
+
+def test_the_performance_page_is_what_its_program_writes(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from performance_page import filled
+
+    page = (ROOT / "docs" / "performance.md").read_text()
+    assert filled(page) == page
