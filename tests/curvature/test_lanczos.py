@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 from curvature_surfaces import dense_ggn, dense_hessian, surface_of
@@ -141,11 +139,10 @@ def test_a_lenet_of_44_000_parameters() -> None:
     data = torch.randn(points, 1, 28, 28), torch.randint(10, (points,))
     surface = LossSurface(model, data, Categorical())
     assert surface.size > 44_000
-    began = time.perf_counter()
+    # What it costs is measured by benchmarks/curvature.py.
     curvature = fit_curvature(surface, surface.initial, "low_rank")
     precision = curvature.precision(0.5)
     draws = precision.sample(3, torch.Generator().manual_seed(0))
-    assert time.perf_counter() - began < 20
     assert isinstance(curvature, LowRankCurvature)
     # The GGN of 12 points and 10 classes (softmax: 9 directions a point) has rank 108 at most.
     assert curvature.rank == 100
