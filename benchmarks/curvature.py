@@ -24,6 +24,7 @@ from torch import Tensor, nn
 import dims
 from dims.curvature import fit_curvature
 from dims.evidence import log_marginal_likelihood
+from lenet import lenet
 
 REPEATS = 3
 POINTS = 1000
@@ -83,11 +84,7 @@ def full() -> dict[str, float]:
 
 def low_rank() -> dict[str, float]:
     torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Conv2d(1, 6, 5), nn.Tanh(), nn.AvgPool2d(2),
-        nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),
-        nn.Linear(256, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10),
-    ).eval()  # fmt: skip
+    model = lenet().eval()
     data = (torch.randn(POINTS, 1, 28, 28), torch.randint(0, 10, (POINTS,)))
     surface = dims.LossSurface(model, data, "classification", prior_precision=1.0)
     theta = surface.initial.unsqueeze(0)

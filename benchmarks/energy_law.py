@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import dims
+from dims.bench.peers import EquationOfMotion
 from dims.dynamics import kinetic_energy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -98,27 +99,22 @@ def run_recipe(rows: int, seed: int) -> dict[str, Any]:
     size, start = surface.size, surface.initial
     energies, evaluations, seconds, ends = [], [], [], []
     for velocity in velocities:
-        count = 0
-
-        def slope(_: Tensor, state: Tensor) -> Tensor:
-            nonlocal count
-            count += 1
-            theta, v = state[None, :size], state[None, size:]
-            gradient, product = surface.grad_and_hvp(theta, v)
-            return torch.cat([v[0], DYNAMICS.acceleration(v, gradient, product)[0]])
-
+        motion = EquationOfMotion(surface, DYNAMICS)
         times = torch.tensor((0.0, *TIMES), dtype=torch.float64)
         began = time.perf_counter()
         states = odeint(
-            slope, torch.cat([start, velocity]), times, method="dopri5", rtol=1e-7, atol=1e-6
+            motion.one, torch.cat([start, velocity]), times, method="dopri5", rtol=1e-7, atol=1e-6
         )
         seconds.append(time.perf_counter() - began)
         loss, gradient = surface.value_and_grad(states[:, :size])
         energy = loss + kinetic_energy(states[:, size:], gradient)
         energies.append(energy[1:].tolist())
-        evaluations.append(count)
+        evaluations.append(motion.rows)
         ends.append((float(loss[-1]), float(gradient[-1].norm())))
-        print(f"recipe: {count} evaluations, E {[round(e, 1) for e in energies[-1]]}", flush=True)
+        print(
+            f"recipe: {motion.rows} evaluations, E {[round(e, 1) for e in energies[-1]]}",
+            flush=True,
+        )
     return {
         "seconds": seconds,
         "energy": energies,

@@ -17,9 +17,11 @@ from torch import Tensor
 from dims.bench.problem import SnelsonProblem, load_problem
 from dims.dynamics import Dynamics, dissipative, geodesic, kinetic_energy
 from dims.integrate import Path, integrate
+from dims.loss_surface import LossSurface
 from dims.solvers.batch import SHRINK, fitting_size
+from dims.solvers.ledger import VIOLATION_FLOOR
 
-__all__ = ["PEERS", "TASKS", "measure"]
+__all__ = ["PEERS", "TASKS", "EquationOfMotion", "measure"]
 
 RTOL, ATOL = 1e-7, 1e-6
 GRID = 201  # times at which the energy of the others is looked at
@@ -109,7 +111,7 @@ def _recipe(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -
 
     problem = load_problem(torch.float64, device)
     times = torch.linspace(0, end, GRID, dtype=torch.float64)
-    counter = _Counter(problem, dynamics)
+    counter = EquationOfMotion(problem.surface, dynamics)
     clock = _Clock()
     states = [
         odeint(counter.one, start, times, method="dopri5", rtol=RTOL, atol=ATOL)
@@ -124,7 +126,7 @@ def _torchode(dynamics: Dynamics, end: float, rows: int, seed: int, device: str)
 
     problem = load_problem(torch.float64, device)
     times = torch.linspace(0, end, GRID, dtype=torch.float64).expand(rows, -1)
-    counter = _Counter(problem, dynamics)
+    counter = EquationOfMotion(problem.surface, dynamics)
     term = torchode.ODETerm(counter.many)
     controller = torchode.IntegralController(atol=ATOL, rtol=RTOL, term=term)
     solver = torchode.AutoDiffAdjoint(torchode.Dopri5(term=term), controller)
@@ -160,11 +162,11 @@ class _Clock:
         return {"core_seconds_a_sample": cores / rows, "wall_seconds": wall}
 
 
-class _Counter:
+class EquationOfMotion:
     """The equation of motion of (θ, v), counting how many rows it was asked for."""
 
-    def __init__(self, problem: SnelsonProblem, dynamics: Dynamics) -> None:
-        self.surface, self.dynamics, self.rows = problem.surface, dynamics, 0
+    def __init__(self, surface: LossSurface, dynamics: Dynamics) -> None:
+        self.surface, self.dynamics, self.rows = surface, dynamics, 0
 
     def starts(self, velocities: Tensor) -> Tensor:
         return torch.cat([self.surface.initial.expand_as(velocities), velocities], dim=1)
@@ -200,7 +202,7 @@ class _Counter:
         energy = kinetic + self.dynamics.gravity * loss
         lowest = energy.cummin(0).values
         floor = self.dynamics.gravity * loss.min(0).values
-        left = torch.maximum(lowest - floor, 1e-4 * (energy[0] - floor))
+        left = torch.maximum(lowest - floor, VIOLATION_FLOOR * (energy[0] - floor))
         violation = ((energy - lowest) / left).max(0).values
         result["worst_energy_violation"] = float(violation.max())
         result["rows_beyond_1e-2"] = int((violation > 1e-2).sum())

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from dims.bench.peers import PEERS, TASKS, measure
 from dims.bench.problem import load_problem
 from dims.bench.scaling import gradient_share, scaling
+from dims.store.folder import write_text
 from dims.training_data import map_inputs
 
 __all__ = ["BenchSettings", "quick_settings", "run_bench"]
@@ -86,9 +87,7 @@ def run_bench(
 
 def _write(out: Path, result: dict[str, Any]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    draft = out.with_suffix(".part")
-    draft.write_text(json.dumps(result, indent=1))
-    draft.replace(out)
+    write_text(out, json.dumps(result, indent=1))
 
 
 def _diffrax(settings: BenchSettings) -> list[dict[str, Any]]:

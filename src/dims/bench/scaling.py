@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dims.baselines.common import seeded
 from dims.bench.problem import load_problem
 from dims.compiling import compile_for
 from dims.dynamics import dissipative
@@ -70,8 +71,7 @@ def gradient_share(rows: int, device: str) -> dict[str, float]:
 
 
 def _surface(points: int, width: int, device: str) -> LossSurface:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         model = nn.Sequential(
             nn.Linear(1, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1)
         )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -90,16 +91,7 @@ class Ray:
             waiting = {call.remote(task, self.threads): name for name, task in tasks.items()}
             failed: list[tuple[Name, Exception]] = []
             try:
-                while waiting:
-                    done, _ = ray.wait(list(waiting))
-                    for reference in done:
-                        name = waiting.pop(reference)
-                        try:
-                            result = ray.get(reference)
-                        except ray.exceptions.RayError as error:
-                            failed.append((name, error))
-                        else:
-                            yield name, result
+                yield from _as_they_end(ray, waiting, failed, lambda: None)
             finally:
                 for reference in waiting:
                     ray.cancel(reference, force=True)
@@ -122,25 +114,37 @@ def _collect(
 ) -> Iterator[tuple[Job, Draws]]:
     """Jobs as they end; what went wrong is told when all others have ended."""
     failed: list[tuple[Job, Exception]] = []
-    while waiting:
-        done, _ = ray.wait(list(waiting), timeout=LOOK_EVERY)
-        _tell(ray, board, waiting, progress)
-        for reference in done:
-            job = waiting[reference]
-            try:
-                parts = ray.get(reference)
-            except ray.exceptions.RayError as error:
-                failed.append((job, error))
-            else:
-                progress.finish(job.rows)
-                yield job, _assemble(parts, work)
-            del waiting[reference]
+    look = partial(_tell, ray, board, waiting, progress)
+    for job, parts in _as_they_end(ray, waiting, failed, look):
+        progress.finish(job.rows)
+        yield job, _assemble(parts, work)
     if failed:
         job, cause = failed[0]
         raise EngineError(
             f"{len(failed)} of the chunks could not be computed, first that of {job} "
             f"({_reason(cause)}); with a store, the same call goes on with what is missing"
         ) from cause
+
+
+def _as_they_end(
+    ray: Any,
+    waiting: dict[Any, Name],
+    failed: list[tuple[Name, Exception]],
+    look: Callable[[], None],
+) -> Iterator[tuple[Name, Any]]:
+    """Names and results; what ends leaves `waiting`, and what raised goes into `failed`."""
+    while waiting:
+        done, _ = ray.wait(list(waiting), timeout=LOOK_EVERY)
+        look()
+        for reference in done:
+            name = waiting[reference]
+            try:
+                result = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                failed.append((name, error))
+            else:
+                yield name, result
+            del waiting[reference]
 
 
 def _tell(ray: Any, board: Any, waiting: dict[Any, Job], progress: RunProgress) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from dims.engine import Engine, InProcess
+from dims.store.folder import write_text
 
 __all__ = ["load_runs", "once", "run_all"]
 
@@ -44,9 +44,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
         "machine": platform.machine(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.part")
-    draft.write_text(json.dumps(result, indent=1))
-    draft.replace(path)
+    write_text(path, json.dumps(result, indent=1))
 
 
 def load_runs(folder: Path) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dims.report.style import COLOURS
+from dims.store.folder import write_text
 
 __all__ = ["page_html", "write_page"]
 
@@ -66,9 +67,8 @@ def page_html(payload: dict[str, Any]) -> str:
 def write_page(payload: dict[str, Any], path: Path) -> Path:
     """Write the page, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.part")
-    draft.write_text(page_html(payload), encoding="utf-8")
-    return draft.replace(path)
+    write_text(path, page_html(payload))
+    return path
 
 
 def _asset(name: str) -> str:

@@ -18,6 +18,7 @@ __all__ = ["CompileWarning", "stepper"]
 
 Tick = Callable[[Any], Any]
 MOST_COMPILATIONS = 64  # of a tick in one process: each surface, precision and batch size is one
+_CAN_SKIP_CHECKS = "skip_guard_eval_unsafe" in str(inspect.signature(torch.compiler.set_stance))
 REPLAYS = 4  # of a graph between two looks at the rows
 
 
@@ -90,8 +91,7 @@ def _patience() -> AbstractContextManager[Any]:
 def _trust() -> AbstractContextManager[Any]:
     """Spares the checks that a compiled tick still fits its state: nothing but the number of rows
     ever changes. They take as long as the tick of a small batch."""
-    known = inspect.signature(torch.compiler.set_stance).parameters
-    if "skip_guard_eval_unsafe" not in known:
+    if not _CAN_SKIP_CHECKS:
         return nullcontext()
     return torch.compiler.set_stance(skip_guard_eval_unsafe=True)
 
