@@ -92,6 +92,7 @@ def uci(
 def banana(
     quick: Annotated[bool, typer.Option(help="A minute: few epochs and draws.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of training and draws.")] = 0,
+    device: Annotated[str, typer.Option(help="Where draws are made: cpu or cuda.")] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
         "runs/banana"
     ),
@@ -103,7 +104,7 @@ def banana(
     from dims.experiments import banana as experiment
     from dims.experiments.comparison import compare, write_csv
 
-    settings = experiment.BananaSettings(seed=seed)
+    settings = experiment.BananaSettings(seed=seed, device=device)
     if quick:
         settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
     console = Console()
@@ -129,6 +130,7 @@ def snelson(
     hessian: Annotated[bool, typer.Option(help="Exact Hessian instead of GGN.")] = False,
     random: Annotated[bool, typer.Option(help="Start from untrained weights, η₀ = 1.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of training and draws.")] = 0,
+    device: Annotated[str, typer.Option(help="Where draws are made: cpu or cuda.")] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
         "runs/snelson"
     ),
@@ -140,7 +142,7 @@ def snelson(
     from dims.experiments import snelson as experiment
 
     kind = "hessian" if hessian else "ggn"
-    settings = experiment.SnelsonSettings(seed=seed, curvature_kind=kind)
+    settings = experiment.SnelsonSettings(seed=seed, curvature_kind=kind, device=device)
     if random:
         settings = experiment.random_start(settings)
     if quick:

@@ -43,6 +43,7 @@ class BananaSettings:
     max_time: float = 100.0
     map_side: int = 48  # of the square grid on which predictions are kept for the maps
     seed: int = 0
+    device: str = "cpu"  # where draws are made; the network is trained on the CPU
 
 
 def quick(settings: BananaSettings) -> BananaSettings:
@@ -93,6 +94,7 @@ def run_one(
         seed=settings.seed,
         report=say,
         grid=map_grid(settings.map_side),
+        device=settings.device,
     )
     for row in result["rows"]:
         for part in ("train", "test"):

@@ -47,6 +47,7 @@ class SnelsonSettings:
     frames: int = 40
     seed: int = 0
     compile: bool = True
+    device: str = "cpu"  # where draws are made; the network is trained on the CPU
     trained: bool = True  # or sampled from where the weights were initialised
 
 
@@ -97,14 +98,14 @@ def run_one(
             settings.seed,
             lambda part: say(f"training {100 * part:.0f} %"),
         )
-    model.eval()
+    model.to(settings.device).eval()
     say("curvature and evidence")
     with warnings.catch_warnings():
         # The published runs start where training with dropout ended, which is no minimum.
         warnings.simplefilter("ignore", NotAMinimumWarning)
         posterior = fit(
             model,
-            (data.train_inputs, data.train_targets),
+            (data.train_inputs.to(settings.device), data.train_targets.to(settings.device)),
             "regression",
             curvature_kind=settings.curvature_kind,
         )
@@ -156,6 +157,7 @@ def _follow(posterior: Posterior, settings: SnelsonSettings) -> dict[str, Any]:
     ]
     surface = posterior.surface
     grid = torch.linspace(GRID[0], GRID[1], 81, dtype=torch.float64).unsqueeze(-1)
+    grid = grid.to(settings.device)
     return {
         "movie_grid": rounded(grid.squeeze(-1)),
         "movies": [movie(surface, path, grid, name, settings.followed) for name, path in paths],
@@ -172,7 +174,10 @@ def _score(
     surface = posterior.surface
     began = time.perf_counter()
 
-    def entry(label: str, outputs: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    def entry(label: str, network: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        def outputs(x: Tensor) -> Tensor:
+            return network(x.to(settings.device)).cpu()
+
         noise = posterior.noise_std
         assert noise is not None
         grid = torch.linspace(*GRID, dtype=torch.float64).unsqueeze(-1)
