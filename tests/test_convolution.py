@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dims
-from dims.convolution import apply_as_matrix, use_matrices
+from dims.convolution import apply_by_rows, use_matrices
 
 LAYERS = [
     nn.Conv2d(3, 4, 3),
@@ -23,7 +23,7 @@ def test_outputs_and_gradients_equal_those_of_the_convolution(layer: nn.Conv2d) 
     layer = copy.deepcopy(layer).double()
     images = torch.randn(5, 3, 7, 6, dtype=torch.float64, requires_grad=True)
     inputs = [images, *layer.parameters()]
-    expected, found = layer(images), apply_as_matrix(layer, images)
+    expected, found = layer(images), apply_by_rows(layer, images)
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(expected)
     for a, b in zip(
@@ -36,7 +36,7 @@ def test_outputs_and_gradients_equal_those_of_the_convolution(layer: nn.Conv2d) 
 
 class ByMatrix(nn.Conv2d):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return apply_as_matrix(self, input)
+        return apply_by_rows(self, input)
 
 
 def test_rows_of_weights_are_batched() -> None:

@@ -1,9 +1,9 @@
-"""Convolutions for many sets of weights at once, as one product of matrices.
+"""Convolutions for many sets of weights at once, as products of matrices.
 
 Where every row has weights of its own, a convolution becomes a grouped one, for which GPU libraries
-have slow kernels only. A small one is faster as the dense matrix of the linear map that it is,
-although most of the entries are zero: on an H200 the gradient of LeNet then takes two thirds of the
-time (docs/performance.md).
+have slow kernels only. A narrow one is faster as the linear map from a few rows of an image to a
+row of the output, although some of the matrix's entries are zero: on an H200 the gradient of LeNet
+takes a third of the time (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["apply_as_matrix", "use_matrices"]
+__all__ = ["apply_by_rows", "use_matrices"]
 
-LARGEST_MATRIX = 2**20  # entries; beyond, multiplying zeros costs more than the grouping
+LARGEST_WASTE = 4.0  # entries of the matrix to entries that are weights; beyond, zeros cost more
 
 
 def use_matrices(module: nn.Module) -> None:
@@ -25,26 +25,41 @@ def use_matrices(module: nn.Module) -> None:
 
 class _MatrixConv2d(nn.Conv2d):
     def forward(self, input: Tensor) -> Tensor:
-        if input.device.type == "cuda" and input.ndim == 4 and self._small(input):
-            return apply_as_matrix(self, input)
+        if input.device.type == "cuda" and input.ndim == 4 and self._narrow(input):
+            return apply_by_rows(self, input)
         return super().forward(input)
 
-    def _small(self, images: Tensor) -> bool:
+    def _narrow(self, images: Tensor) -> bool:
         if isinstance(self.padding, str):
             return False
-        outputs = self.out_channels
-        for side in (0, 1):
-            reach = self.dilation[side] * (self.kernel_size[side] - 1) + 1
-            length = images.shape[2 + side] + 2 * self.padding[side]
-            outputs *= (length - reach) // self.stride[side] + 1
-        return images.shape[1:].numel() * outputs <= LARGEST_MATRIX
+        width = images.shape[-1] + 2 * self.padding[1]
+        return width <= LARGEST_WASTE * self.kernel_size[1]
 
 
-def apply_as_matrix(layer: nn.Conv2d, images: Tensor) -> Tensor:
-    """The layer's output for (N, C, H, W); the matrix's rows are what it makes of unit images."""
-    pixels = images.shape[1:].numel()
-    units = torch.eye(pixels, dtype=images.dtype, device=images.device)
-    responses = layer._conv_forward(units.view(pixels, *images.shape[1:]), layer.weight, None)
-    products = images.flatten(1) @ responses.flatten(1)
-    outputs = products.view(len(images), *responses.shape[1:])
+def apply_by_rows(layer: nn.Conv2d, images: Tensor) -> Tensor:
+    """The layer's output for (N, C, H, W): windows of rows times one matrix."""
+    assert not isinstance(layer.padding, str)
+    (up, left), (down, across), (gap, spread) = layer.padding, layer.stride, layer.dilation
+    images = nn.functional.pad(images, (left, left, up, up))
+    high, wide = layer.kernel_size
+    rows = (images.shape[2] - gap * (high - 1) - 1) // down + 1
+    # Slices, because the gradient of `unfold` is not batched over sets of weights.
+    windows = torch.stack(
+        [images[:, :, gap * i : gap * i + down * (rows - 1) + 1 : down] for i in range(high)], dim=2
+    )
+    count, channels, _, _, width = windows.shape  # (N, C, high, rows, W)
+    places = _places(width, wide, across, spread).to(images)
+    matrix = torch.einsum("ocij,jxy->cixoy", layer.weight, places)
+    inputs = windows.permute(0, 3, 1, 2, 4).reshape(count * rows, channels * high * width)
+    products = inputs @ matrix.reshape(channels * high * width, -1)
+    outputs = products.view(count, rows, layer.out_channels, -1).transpose(1, 2)
     return outputs if layer.bias is None else outputs + layer.bias.view(-1, 1, 1)
+
+
+def _places(width: int, kernel: int, stride: int, dilation: int) -> Tensor:
+    """(kernel, W, columns): 1 where weight j meets pixel x for output column y."""
+    columns = (width - dilation * (kernel - 1) - 1) // stride + 1
+    weight, pixel = torch.arange(kernel), torch.arange(width)
+    column = torch.arange(columns)
+    met = column * stride + dilation * weight[:, None, None]
+    return pixel[None, :, None] == met

@@ -121,6 +121,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         other = copy.copy(self)
         compiled = compile_for(self.vector.device, self._traceable_gradient)
         other._data_gradient = compiled  # type: ignore[method-assign]
+        other.compiled = True
         return other
 
     def _data_gradient(

@@ -35,6 +35,8 @@ class BaseSurface(ABC):
     ) -> tuple[RowVectors, RowVectors]:
         """∇L(θ) and ∇²L(θ)·u of each row."""
 
+    compiled = False  # whether each number of rows costs a compilation
+
     def in_one_piece(self, rows: int) -> bool:
         """Whether so many rows are evaluated at once, so that a whole step can be compiled."""
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,7 +30,10 @@ class TrainingData(NamedTuple):
     targets: Tensor
 
     def chunks(self, size: int) -> Iterator[tuple[Inputs, Tensor]]:
-        """The points in order, `size` at a time."""
+        """The points in order, at most `size` at a time, in parts as equal as can be: a compiled
+        gradient is compiled for every size anew."""
+        parts = math.ceil(len(self.targets) / size)
+        size = math.ceil(len(self.targets) / parts)
         for start in range(0, len(self.targets), size):
             part = slice(start, start + size)
             yield slice_inputs(self.inputs, part), self.targets[part]

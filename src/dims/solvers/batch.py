@@ -109,7 +109,8 @@ def run(
         return state if stop is None else _apply_stop(state, stop)
 
     step_many = stepper(tick, CHECK_EVERY, compiled, position.device)
-    shrink = SHRINK[position.device.type] if compiled else 1
+    fixed = compiled or surface.compiled
+    shrink = SHRINK[position.device.type] if fixed else 1
     while True:
         if state.refreshing.any():
             state = solver.refresh(state, surface, dynamics)

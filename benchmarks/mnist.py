@@ -1,0 +1,67 @@
+"""LeNet on MNIST and Fashion-MNIST, one part at a time; what is in the folder is not made again.
+
+    python benchmarks/mnist.py --part subset --dataset mnist --seed 0 --device cuda --out runs/mnist
+
+Parts: subset (the paper's settings, --curvature low_rank | kronecker | diagonal), full (all
+images), peers. The same as `dims reproduce mnist`, for machines with nothing but torch. Needs
+DIMS_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from dims.experiments import mnist
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=("subset", "full", "peers"), required=True)
+    parser.add_argument("--dataset", default="mnist", choices=("mnist", "fashion_mnist"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--curvature", default="low_rank")
+    parser.add_argument("--draws", type=int, default=None)
+    parser.add_argument("--max-evaluations", type=int, default=None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    began = last = time.perf_counter()
+
+    def report(what: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if ": t =" not in what or now - last > 10:
+            last = now
+            print(f"[{now - began:.0f} s] {options.dataset} {what}", flush=True)
+
+    settings = mnist.ImageSettings(options.dataset, options.seed, device=options.device)
+    if options.part == "subset":
+        friction, times = mnist.SEED_RUNS.get(options.seed, mnist.SEED_RUNS[0])
+        subset = mnist.SubsetSettings(
+            curvature=options.curvature,
+            draws=options.draws or 100,
+            friction=friction,
+            times=times,
+            max_evaluations=options.max_evaluations,
+        )
+        result = mnist.run_subset(settings, subset, options.out, report)
+    elif options.part == "full":
+        full = mnist.FullSettings(draws=options.draws or 20)
+        result = mnist.run_full(settings, full, options.out, report)
+    else:
+        result = mnist.run_peers(settings, mnist.PeerSettings(), options.out, report)
+    for row in result["rows"]:
+        alone, together = row["test"]["per_sample"], row["test"]["ensemble"]
+        seen = [f"{v['ensemble']['auroc_max_probability']:.3f}" for v in row["ood"].values()]
+        when = "" if row["t1"] is None else f" t1 = {row['t1']:g}"
+        print(
+            f"{row['method']}{when}: {alone['accuracy']:.4f} {alone['nll']:.4f}, together "
+            f"{together['accuracy']:.4f} {together['nll']:.4f} {together['ece']:.4f}, {seen}, "
+            f"{row['seconds'] or 0:.0f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()

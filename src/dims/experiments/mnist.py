@@ -1,0 +1,465 @@
+"""`mnist`: LeNet on MNIST or Fashion-MNIST; the paper's tables, the whole training set, and peers.
+
+Three parts, each with its own file of results, which can be made apart and in any order:
+
+* `subset`: the paper's settings. Curvature and motion on 1 000 images.
+* `full`: the motion on all 60 000 images, whose likelihood counts as 1 000 points.
+* `peers`: deep ensembles, a longer training, SWAG and a last-layer Laplace approximation.
+
+The trained network, the draws and one number an image of every row lie beside them.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from dims.baselines.last_layer import last_layer
+from dims.baselines.swag import swag
+from dims.data.images import Images, load_images
+from dims.draws import Draws
+from dims.dynamics import Dynamics, dissipative, geodesic
+from dims.experiments.image_scores import Gallery, load_gallery, save_per_image, score
+from dims.experiments.lenet import ImageTraining, lenet, train_networks
+from dims.experiments.runs import once
+from dims.integrate import Path as Motion
+from dims.integrate import integrate
+from dims.loss_surface import LossSurface
+from dims.posterior import NotAMinimumWarning, Posterior, fit
+from dims.solvers.rows import Status
+
+__all__ = [
+    "SEED_RUNS",
+    "FullSettings",
+    "ImageSettings",
+    "PeerSettings",
+    "SubsetSettings",
+    "run_full",
+    "run_peers",
+    "run_subset",
+]
+
+Report = Callable[[str], None]
+Predict = Callable[[Tensor], Tensor]
+
+# η₀ and the times t₁ at which the paper's tables look, for the seeds of its appendix.
+SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {
+    0: (0.1, (25.0, 50.0)),
+    1: (0.5, (25.0, 100.0)),
+    2: (0.5, (50.0,)),
+}
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """What every part shares; the seed fixes network, subset and velocities."""
+
+    dataset: str = "mnist"
+    seed: int = 0
+    training: ImageTraining = field(default_factory=ImageTraining)
+    train_images: int | None = None  # None: all
+    test_images: int | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class SubsetSettings:
+    """The paper's run. Its rank is not stated; ours is 100."""
+
+    points: int = 1000
+    curvature: str = "low_rank"
+    rank: int = 100
+    draws: int = 100
+    friction: float = 0.1
+    times: tuple[float, ...] = (25.0, 50.0)
+    rla_time: float = 1.0
+    max_evaluations: int | None = None  # of a trajectory, after which it counts as not arrived
+
+
+@dataclass(frozen=True)
+class FullSettings:
+    """All training images, scaled to the weight of a few."""
+
+    effective_points: float = 1000.0
+    rank: int = 100
+    draws: int = 20
+    friction: float = 0.1
+    gravity: float = 1.0
+    times: tuple[float, ...] = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
+    sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
+    # TF32 halves the time of a gradient. Its rounding turns the normal of a gentle slope at random,
+    # which holds the steps down, so it is left as soon as the slopes are gentle.
+    coarse_until: float = 1.0
+
+
+@dataclass(frozen=True)
+class PeerSettings:
+    """Tuned opponents: the same architecture, trained three times longer."""
+
+    sizes: tuple[int, ...] = (4, 10, 20)
+    training: ImageTraining = field(
+        default_factory=lambda: ImageTraining(epochs=30, weight_decay=1e-4, cosine=True)
+    )
+    first_seed: int = 1000  # members are other networks than θ*
+    swag_epochs: int = 20
+    swag_lr: float = 0.02
+    swag_prior: float = 1.0  # precision; of the loss of 60 000 images
+    draws: int = 20
+
+
+def run_subset(
+    settings: ImageSettings, subset: SubsetSettings, out: Path, report: Report | None = None
+) -> dict[str, Any]:
+    """MAP, LA, LinLA, RLA and DiMS with curvature and motion on a few images."""
+    name = f"{settings.dataset}_{settings.seed}_{subset.curvature}"
+    return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).subset(subset))
+
+
+def run_full(
+    settings: ImageSettings, full: FullSettings, out: Path, report: Report | None = None
+) -> dict[str, Any]:
+    """MAP and DiMS on the whole training set."""
+    name = f"{settings.dataset}_{settings.seed}_full"
+    return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).full(full))
+
+
+def run_peers(
+    settings: ImageSettings, peers: PeerSettings, out: Path, report: Report | None = None
+) -> dict[str, Any]:
+    """Deep ensembles, their first member, SWAG and last-layer Laplace on the whole training set."""
+    name = f"{settings.dataset}_{settings.seed}_peers"
+    return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).peers(peers))
+
+
+class _Run:
+    """One part: what it loads once, and the rows it has scored."""
+
+    def __init__(
+        self, settings: ImageSettings, out: Path, name: str, report: Report | None
+    ) -> None:
+        self.settings, self.out, self.name = settings, out, name
+        self.say = report or (lambda _: None)
+        self.rows: list[dict[str, Any]] = []
+        out.mkdir(parents=True, exist_ok=True)
+        images = load_images(settings.dataset, "train")
+        count, device = settings.train_images, settings.device
+        self.images = Images(images.inputs[:count].to(device), images.targets[:count].to(device))
+        self.gallery: Gallery = load_gallery(settings.dataset, device, settings.test_images)
+
+    def subset(self, subset: SubsetSettings) -> dict[str, Any]:
+        model = self.trained()
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        chosen = torch.randperm(len(self.images.inputs), generator=generator)[: subset.points]
+        chosen = chosen.to(self.settings.device)
+        data = (self.images.inputs[chosen], self.images.targets[chosen])
+        posterior = self.fitted(model, data, subset.curvature, subset.rank, None)
+        self.add("MAP", _predict(posterior.surface, posterior.map_parameters.unsqueeze(0)))
+        for label, method in (("LA", "la"), ("LinLA", "linla")):
+            self.draw(
+                label,
+                partial(
+                    posterior.sample,
+                    subset.draws,
+                    method=method,
+                    seed=self.settings.seed,
+                    progress=False,
+                ),
+            )
+        velocities = posterior.velocities(subset.draws, self.settings.seed)
+        limit = subset.max_evaluations
+        self.move(
+            "RLA", posterior, velocities, geodesic(), (subset.rla_time,), max_evaluations=limit
+        )
+        self.move(
+            "DiMS",
+            posterior,
+            velocities,
+            dissipative(1.0, subset.friction),
+            subset.times,
+            eta0=subset.friction,
+            max_evaluations=limit,
+        )
+        return self.result(posterior, subset)
+
+    def full(self, full: FullSettings) -> dict[str, Any]:
+        model = self.trained()
+        data = (self.images.inputs, self.images.targets)
+        with _tf32(self.settings.device):
+            posterior = self.fitted(model, data, "low_rank", full.rank, full.effective_points)
+        self.add("MAP", _predict(posterior.surface, posterior.map_parameters.unsqueeze(0)))
+        velocities = posterior.velocities(full.draws, self.settings.seed)
+        self.move(
+            "DiMS full",
+            posterior,
+            velocities,
+            dissipative(full.gravity, full.friction),
+            full.times,
+            eta0=full.friction,
+            coarse_until=full.coarse_until,
+            sizes=full.sizes,
+        )
+        return self.result(posterior, full)
+
+    def peers(self, peers: PeerSettings) -> dict[str, Any]:
+        model, s = self.trained(), self.settings
+        self.add("MAP", _of_networks([model]))
+        count = max(peers.sizes)
+        seeds = range(peers.first_seed * (s.seed + 1), peers.first_seed * (s.seed + 1) + count)
+        members, seconds = self.timed(
+            lambda: train_networks(lenet, self.images, peers.training, seeds, self.part("ensemble"))
+        )
+        self.add("MAP longer", _of_networks(members[:1]), seconds=seconds / count)
+        for size in peers.sizes:
+            self.add(
+                f"Ensemble ({size})",
+                _of_networks(members[:size]),
+                seconds=seconds * size / count,
+                draws=size,
+            )
+        data = (self.images.inputs, self.images.targets)
+        self.draw(
+            "SWAG",
+            partial(
+                swag,
+                model,
+                data,
+                "classification",
+                peers.draws,
+                epochs=peers.swag_epochs,
+                lr=peers.swag_lr,
+                rank=min(20, peers.swag_epochs),
+                prior_precision=peers.swag_prior,
+                seed=s.seed,
+            ),
+        )
+        of_last = partial(last_layer, model, data, "classification", peers.draws, seed=s.seed)
+        self.draw("Last-layer LA", of_last)
+        return self.result(None, peers)
+
+    def trained(self) -> nn.Module:
+        """θ*, from the folder if it is there."""
+        s = self.settings
+        path = self.out / f"{s.dataset}_{s.seed}_map.safetensors"
+        model: nn.Module
+        if path.exists():
+            model = lenet().to(s.device)
+            model.load_state_dict(load_file(path, device=s.device))
+            return model.eval()
+        model = train_networks(lenet, self.images, s.training, [s.seed], self.part("training"))[0]
+        _save(dict(model.state_dict()), path)
+        return model
+
+    def fitted(
+        self,
+        model: nn.Module,
+        data: tuple[Tensor, Tensor],
+        curvature: str,
+        rank: int,
+        effective_points: float | None,
+    ) -> Posterior:
+        self.say("curvature and evidence")
+        with warnings.catch_warnings():
+            # θ* minimises the loss of all images without a prior; the published runs start there.
+            warnings.simplefilter("ignore", NotAMinimumWarning)
+            return fit(
+                model,
+                data,
+                "classification",
+                curvature=curvature,
+                rank=rank,
+                effective_points=effective_points,
+            )
+
+    def draw(self, label: str, make: Callable[[], Draws]) -> None:
+        """Score draws that are made in one call."""
+        self.say(label)
+        drawn, seconds = self.timed(make)
+
+        def log_probabilities(x: Tensor) -> Tensor:
+            return drawn.predict(x).log_probabilities
+
+        self.add(label, log_probabilities, seconds=seconds, draws=len(drawn.parameters))
+
+    def move(
+        self,
+        label: str,
+        posterior: Posterior,
+        velocities: Tensor,
+        dynamics: Dynamics,
+        times: tuple[float, ...],
+        *,
+        eta0: float | None = None,
+        coarse_until: float = 0.0,
+        max_evaluations: int | None = None,
+        sizes: tuple[int, ...] = (),
+    ) -> None:
+        """Trajectories, and a row for every time at which they are looked at.
+
+        The motion knows no past, so it goes on from the last of these times that is in the folder.
+        """
+        surface, device = posterior.surface, self.settings.device
+        if device != "cpu":
+            # Many different batches in one process: compiling whole steps would take longer.
+            surface = surface.with_compiled_gradient()
+        position, velocity, before, seconds = posterior.map_parameters, velocities, 0.0, 0.0
+        evaluations = torch.zeros(len(velocities), dtype=torch.int64, device=device)
+        violation = torch.zeros(len(velocities), dtype=torch.float64, device=device)
+        for t in times:
+            path = self.out / "draws" / f"{self.name}_{_slug(label)}_{t:g}.safetensors"
+            if not path.exists():
+                with _tf32(device, t <= coarse_until):
+                    leg, took = self.timed(
+                        partial(
+                            integrate,
+                            surface,
+                            position,
+                            velocity,
+                            dynamics=dynamics,
+                            max_time=t - before,
+                            max_evaluations=max_evaluations,
+                            progress=self.clock(label, before, times[-1]),
+                        )
+                    )
+                _save(_ends(leg) | {"seconds": torch.tensor(took)}, path)
+            ends = load_file(path, device=device)
+            position, velocity, before = ends["position"], ends["velocity"], t
+            seconds += float(ends["seconds"])
+            evaluations += ends["evaluations"]
+            violation = torch.maximum(violation, ends["energy_violation"])
+            entry = {
+                "t1": t,
+                "eta0": eta0,
+                "seconds": seconds,
+                "draws": len(position),
+                "loss": ends["loss"].tolist(),
+                "kinetic_energy": ends["kinetic_energy"].tolist(),
+                "gradient_norm": ends["gradient_norm"].tolist(),
+                "evaluations": evaluations.tolist(),
+                "energy_violation": violation.tolist(),
+                "status": [Status.from_code(int(code)).name for code in ends["status"]],
+            }
+            self.add(label, _predict(posterior.surface, position), **entry)
+            for size in sizes if t == times[-1] else ():
+                few = _predict(posterior.surface, position[:size])
+                self.add(f"{label} ({size})", few, **{**entry, "draws": size})
+
+    def add(self, label: str, log_probabilities: Predict, **entry: Any) -> None:
+        """Score a method; its numbers per image go to a file."""
+        self.say(f"scoring {label}")
+        metrics, per_image = score(log_probabilities, self.gallery)
+        row = {"method": label, "t1": None, "eta0": None, "seconds": None, **entry}
+        name = "_".join(
+            [
+                self.name,
+                _slug(label),
+                *(f"{row[k]:g}" for k in ("t1", "eta0") if row[k] is not None),
+            ]
+        )
+        save_per_image(per_image, self.out / "per_image" / f"{name}.safetensors")
+        self.rows.append({**row, **metrics, "per_image": name})
+
+    def result(self, posterior: Posterior | None, part: Any) -> dict[str, Any]:
+        s = self.settings
+        fitted = {}
+        if posterior is not None:
+            fitted = {
+                "parameters": posterior.surface.size,
+                "points": posterior.surface.points,
+                "prior_precision": posterior.prior_precision,
+                "gradient_norm": posterior.gradient_norm,
+                "log_marginal_likelihood": posterior.log_marginal_likelihood,
+            }
+        cuda = s.device != "cpu"
+        return {
+            "experiment": "mnist",
+            "dataset": s.dataset,
+            "seed": s.seed,
+            "part": self.name,
+            "settings": asdict(s) | asdict(part),
+            **fitted,
+            "accelerator": torch.cuda.get_device_name() if cuda else "CPU",
+            "peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
+            "rows": self.rows,
+        }
+
+    def timed(self, make: Callable[[], Any]) -> tuple[Any, float]:
+        began = time.perf_counter()
+        made = make()
+        if self.settings.device != "cpu":
+            torch.cuda.synchronize()
+        return made, time.perf_counter() - began
+
+    def part(self, what: str) -> Callable[[float], None]:
+        return lambda part: self.say(f"{what} {100 * part:.0f} %")
+
+    def clock(self, label: str, before: float, end: float) -> Callable[[Any], None]:
+        return lambda now: self.say(
+            f"{label}: t = {before + now.mean_time:.2f} of {end:g}, {now.done} of {now.rows} done"
+        )
+
+
+def quick(settings: ImageSettings) -> ImageSettings:
+    """A small part of the images, two epochs."""
+    training = replace(settings.training, epochs=2)
+    return replace(settings, training=training, train_images=2000, test_images=500)
+
+
+def _predict(surface: LossSurface, thetas: Tensor) -> Predict:
+    return lambda x: torch.log_softmax(surface.predict(thetas, x), dim=-1)
+
+
+def _of_networks(networks: Sequence[nn.Module]) -> Predict:
+    @torch.no_grad()
+    def log_probabilities(x: Tensor) -> Tensor:
+        outputs = [torch.cat([network(part) for part in x.split(4096)]) for network in networks]
+        return torch.log_softmax(torch.stack(outputs), dim=-1)
+
+    return log_probabilities
+
+
+@contextmanager
+def _tf32(device: str, on: bool = True) -> Iterator[None]:
+    """Products of matrices and convolutions on a GPU with ten bits of mantissa, or not."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    if device != "cpu":
+        torch.set_float32_matmul_precision("high" if on else "highest")
+        torch.backends.cudnn.allow_tf32 = on
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def _slug(label: str) -> str:
+    return label.lower().replace(" ", "-").replace("(", "").replace(")", "")
+
+
+def _ends(leg: Motion) -> dict[str, Tensor]:
+    return {
+        "position": leg.end,
+        "velocity": leg.velocities[-1],
+        "loss": leg.loss[-1],
+        "kinetic_energy": leg.kinetic_energy[-1],
+        "gradient_norm": leg.gradient_norm[-1],
+        "evaluations": leg.evaluations,
+        "energy_violation": leg.energy_violation,
+        "status": torch.tensor([status.code for status in leg.status]),
+    }
+
+
+def _save(tensors: dict[str, Tensor], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".part")
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, draft)
+    draft.replace(path)
