@@ -178,6 +178,8 @@ def test_classes_are_judged_too(tmp_path, monkeypatch, capsys):
     module.DRAWS, module.MAX_TIME, module.STEPS = 3, 0.5, 200
     module.main()
     said = capsys.readouterr().out
+    assert "only 3 draws" in said
+    assert "DRAWS, ... at the top of mine.py" in said
     with (tmp_path / "mine_held_out.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["truth"] for row in rows] == [n for n, h in zip(names, held, strict=True) if h]

@@ -13,7 +13,8 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
 
 @pytest.mark.filterwarnings("ignore::dims.posterior.NotAMinimumWarning")
 def test_python_blocks_run_in_order():
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
+    assert len(BLOCKS[1].splitlines()) == 3  # as its heading says
     names: dict[str, object] = {}
     for block in BLOCKS:
         exec(compile(block, "README.md", "exec"), names)
