@@ -21,3 +21,11 @@ def test_python_blocks_run_in_order():
     prediction = names["prediction"]
     assert prediction.mean.shape == (2, 1)
     assert prediction.epistemic[1] > prediction.epistemic[0]  # wider away from the data
+
+
+def test_every_make_command_of_the_readme_exists():
+    named = set(re.findall(r"\bmake ([a-z-]+)", README.read_text()))
+    makefile = (README.parent / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
+    assert {"install", "demo", "test"} <= named
+    assert named <= targets
