@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# Each of `make install`, `make demo` and `make test` does all the set-up on a fresh machine.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,10 @@ READY := $(VENV)/.ready
 
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test test-all docs lint types clean
+.PHONY: install demo test test-all docs lint types clean
+
+install: $(READY)
+	@echo "Installed in $(VENV). Next: . $(BIN)/activate"
 
 demo: $(READY)
 	$(BIN)/dims demo

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dataclasses
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import typer
 
 import dims
+from dims.commands import app
 from dims.draws.container import ROW_NUMBERS
+from dims.samplers import SAMPLERS
 from draws_problems import draws_of, problem
 
 PER_DRAW = ("parameters", "status", "evaluations", "verdict", *ROW_NUMBERS)
@@ -156,7 +161,7 @@ def test_summary_counts_and_advises() -> None:
     unjudged = dataclasses.replace(draws, verdict=None).summary()
     advice = unjudged[unjudged.index("advice:") :]
     assert f"{steep} draws with a gradient norm above 1" in advice
-    assert 'raise max_time, or use settle="stiff"' in advice
+    assert 'posterior.sample(..., settle="stiff")' in advice  # nothing was settled
     assert f"{saddles} draws with negative curvature" in advice
     assert "energy law" not in advice
 
@@ -185,7 +190,7 @@ def test_summary_is_quiet_when_all_is_well() -> None:
     settled = bare(
         method="dims", gradient_norm=torch.ones(3).double() * 2, settings={"settle": "stiff"}
     )
-    assert 'use settle="full"' in settled.summary()
+    assert 'posterior.sample(..., settle="full")' in settled.summary()
     broken = bare(parameters=torch.full((3, 36), math.nan).double())
     assert "3 draws with NaN or infinite parameters" in broken.summary()
     assert "0 draws by 'la'" in bare().select([]).summary()
@@ -197,11 +202,57 @@ def test_summary_advises_on_the_start_the_prior_and_the_number() -> None:
     assert "θ* is no minimum" not in at_minimum(3).summary()
     sloping = bare().summary()
     assert (
-        "θ* is no minimum of the sampled loss (gradient norm 73): fit with refine=True" in sloping
+        "θ* is no minimum of the sampled loss (gradient norm 73): dims.fit(..., refine=True)"
+        in sloping
     )
     for prior, told in ((1e-6, True), (1e6, True), (0.0, False), (0.5, False)):
         surface = problem("one output")[0].with_settings(prior_precision=prior)
         assert ("at a bound of its search" in bare(surface=surface).summary()) is told
+
+
+def judged(**settings: Any) -> dims.Draws:
+    """Twelve draws with verdicts as the sampler writes them."""
+    draws = draws_of(problem("one output")[0], rows=12)
+    verdict = ["MINIMUM"] * 8 + ["NOT_AT_REST"] * 3 + ["SADDLE"]
+    broken = torch.tensor([1.0] + [0.0] * 11).double()
+    settings = {**draws.settings, **settings}
+    return dataclasses.replace(draws, verdict=verdict, settings=settings, energy_violation=broken)
+
+
+def test_advice_can_be_typed_as_it_stands() -> None:
+    """Whatever it says of `posterior.sample` and `dims sample`, they take; and it is a change."""
+    options = typer.main.get_command(app).commands["sample"].params
+    known = {name for option in options for name in option.opts}
+    given = {"max_time": 20.0, "settle": "stiff", "tolerance": None, "solver": "rattle"}
+    calls = 0
+    for settings in (given, given | {"settle": "full", "tolerance": 1e-3}):
+        advice = judged(**settings).summary().split("advice:")[1]
+        for name, text in re.findall(r"posterior\.sample\(\.\.\., (\w+)=([^)]+)\)", advice):
+            value = ast.literal_eval(text)
+            SAMPLERS["dims"](**{name: value})  # as posterior.sample does
+            used = settings[name] if settings[name] is not None else dims.Rattle().tolerance
+            assert value > used if name == "max_time" else value != used
+            calls += 1
+        assert set(re.findall(r"--[\w-]+", advice)) <= known
+    assert calls == 8
+
+
+def test_the_summary_says_what_a_minimum_is_not() -> None:
+    draws = judged(settle="stiff")
+    text = draws.summary()
+    flat = dims.certify(draws.surface, draws.parameters[:1]).flat_curvature
+    assert f"curvatures within ±{float(flat[0]):.3g} (20 times the prior's) count as flat" in text
+    lowest = draws.smallest_eigenvalue[:8]
+    bent = int((lowest < 0).sum())
+    assert 0 < bent < 8
+    assert f"Of the 8, {bent} bend down in flat directions (lowest {lowest.min():.3g})" in text
+    assert 'settle="stiff" left slopes there' in text
+    assert 'settle="full" has walked down' in judged(settle="full").summary()
+    free = draws.surface.with_settings(prior_precision=0.0)
+    text = dataclasses.replace(draws, surface=free).summary()
+    assert "within ±1e-06 of the largest count as flat" in text
+    without = dataclasses.replace(draws, verdict=["SADDLE"] * 12).summary()
+    assert "flat" not in without
 
 
 def test_datatree_has_the_draws_and_their_statistics() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import importlib.util
+import math
 import os
 import random
 import re
@@ -9,8 +12,10 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -53,10 +58,137 @@ def test_the_readme_leads_from_a_table_to_a_picture(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
+        told = done.stderr
     assert "40 complete rows; regression of 'price' from size" in outputs[0]
     assert "left out: side" in outputs[0]
     assert "30 draws by 'dims'" in outputs[1]
+    assert "Training on 32 rows" in told
+    assert "100%" in told  # no terminal, no bar: lines
+    check_judgement(tmp_path, outputs[1])
     with Image.open(tmp_path / "my_run.png") as picture:
+        assert picture.size == (910, 520)
+
+
+def check_judgement(folder: Path, said: str) -> None:
+    """The printed quality is that of the written predictions, which are in the file's units."""
+    with (folder / "my_run_held_out.csv").open(newline="") as stream:
+        rows = [
+            {name: float(entry) for name, entry in row.items()} for row in csv.DictReader(stream)
+        ]
+    prices = [line.split(",")[2] for line in (folder / "houses.csv").read_text().splitlines()]
+    assert [row["truth"] for row in rows] == [float(prices[int(row["line"]) - 1]) for row in rows]
+    for row in rows:
+        assert row["upper"] - row["mean"] == pytest.approx(2 * row["sd"])
+        assert row["mean"] - row["lower"] == pytest.approx(2 * row["sd"])
+    errors = [row["truth"] - row["mean"] for row in rows]
+    error = math.sqrt(sum(e**2 for e in errors) / len(rows))
+    assert error < 60  # noise 20 in prices of 90 to 450
+    assert f"error (RMSE) {error:.3g} in price" in said
+    inside = sum(row["lower"] <= row["truth"] <= row["upper"] for row in rows)
+    assert f"{inside / len(rows):.0%} within ±2 sd, {inside} of {len(rows)}" in said
+    split = re.search(
+        r"variance: ([\d.]+)% noise in the data \(sd ([\d.]+)\), ([\d.]+)% spread of the draws "
+        r"\(sd ([\d.]+)\)",
+        said,
+    )
+    assert split is not None
+    noise_share, noise, spread_share, spread = map(float, split.groups())
+    assert noise_share + spread_share == pytest.approx(100)
+    variance = sum(row["sd"] ** 2 for row in rows) / len(rows)
+    assert noise**2 + spread**2 == pytest.approx(variance, rel=0.01)
+    assert spread_share == pytest.approx(100 * spread**2 / variance, abs=0.1)
+
+
+def program(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> ModuleType:
+    """The module that `dims init` writes for `t.csv`, with a short training."""
+    monkeypatch.chdir(folder)
+    if not Path("mine.py").exists():
+        made = CliRunner().invoke(app, ["init", "mine.py", "--csv", "t.csv", *options])
+        assert made.exit_code == 0, made.output
+    spec = importlib.util.spec_from_file_location("mine", folder / "mine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.STEPS = 3
+    return module
+
+
+def test_training_does_not_see_the_held_out_rows(tmp_path, monkeypatch):
+    """Whatever their numbers are, the training data stay the same bits."""
+    write_houses(tmp_path / "t.csv")
+    module = program(tmp_path, monkeypatch)
+    data = module.read()
+    assert int(data.held.sum()) == 8
+    _, (inputs, targets), _ = module.problem()
+    for scaled in (inputs, targets):
+        torch.testing.assert_close(scaled.mean(0), torch.zeros(1).double(), rtol=0, atol=1e-12)
+        torch.testing.assert_close(scaled.std(0), torch.ones(1).double())
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    for line, held in zip(data.lines, data.held, strict=True):
+        if held:
+            lines[line - 1] = "9e9,N,-7e7"
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    _, (same_inputs, same_targets), _ = module.problem()
+    assert torch.equal(inputs, same_inputs)
+    assert torch.equal(targets, same_targets)
+
+
+def test_kept_weights_are_used_until_something_changes(tmp_path, monkeypatch, capsys):
+    write_houses(tmp_path / "t.csv")
+    module = program(tmp_path, monkeypatch)
+
+    def trained() -> str:
+        module.problem()
+        return capsys.readouterr().err
+
+    assert "Training on 32 rows" in trained()
+    assert trained() == ""
+    module.FRICTION = 0.7  # no matter to the weights
+    assert trained() == ""
+    module.HIDDEN = 5
+    assert "mine.pt is out of date, the settings changed: training again" in trained()
+    assert trained() == ""
+    with (tmp_path / "t.csv").open("a") as stream:
+        stream.write("\n100.0,N,300")
+    assert "mine.pt is out of date, the table changed: training again" in trained()
+    source = (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text(source.replace("lr=0.01", "lr=0.001"))
+    module = program(tmp_path, monkeypatch)
+    module.HIDDEN = 5
+    assert "mine.pt is out of date, the code changed: training again" in trained()
+    assert trained() == ""
+
+
+def test_classes_are_judged_too(tmp_path, monkeypatch, capsys):
+    """A class that only a held-out row has is one that no draw can guess, and no error."""
+    draw = random.Random(1)
+    numbers = [draw.gauss(0, 1) for _ in range(30)]
+    names = ["up" if number > 0 else "down" for number in numbers]
+
+    def write() -> None:
+        rows = [f"{number:.3f},{name}" for number, name in zip(numbers, names, strict=True)]
+        (tmp_path / "t.csv").write_text("\n".join(["a,kind", *rows]))
+
+    write()
+    held = program(tmp_path, monkeypatch).read().held
+    names[int(held.nonzero()[0])] = "aside"
+    write()
+    module = program(tmp_path, monkeypatch)
+    module.DRAWS, module.MAX_TIME, module.STEPS = 3, 0.5, 200
+    module.main()
+    said = capsys.readouterr().out
+    assert "only 3 draws" in said
+    assert "DRAWS, ... at the top of mine.py" in said
+    with (tmp_path / "mine_held_out.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["truth"] for row in rows] == [n for n, h in zip(names, held, strict=True) if h]
+    right = sum(row["guess"] == row["truth"] for row in rows)
+    assert 3 <= right < len(rows) == 6
+    assert f"accuracy {right / 6:.0%}, {right} of 6 rows" in said
+    sure = sum(float(row["mean"]) for row in rows) / 6
+    assert f"mean probability of the guess {sure:.0%}" in said
+    with Image.open(tmp_path / "mine.png") as picture:
         assert picture.size == (910, 520)
 
 

@@ -35,11 +35,12 @@ from torch import Tensor
 
 from dims.lanczos import Krylov, lanczos
 from dims.loss_surface import LossSurface
+from dims.network import BatchedNetwork
 from dims.settle import prior_curvature
 from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
 from dims.surface import BaseSurface, check_rows
 
-__all__ = ["Certificates", "Verdict", "certify"]
+__all__ = ["FLAT_PRIORS", "FLAT_SHARE", "Certificates", "Verdict", "certify", "flat_limit"]
 
 NEGLIGIBLE_GAIN = 0.01  # in stiff directions, in units of a log posterior
 FLAT_GAIN = 50.0  # what all directions together may gain, in units of the negligible gain
@@ -54,14 +55,17 @@ MEMORY = 2**30  # bytes of Krylov vectors alive at once
 class Verdict(Enum):
     """What a draw is; the value says what to do about it."""
 
-    MINIMUM = "at rest and nowhere curved downwards, in the stiff directions: use it"
+    MINIMUM = (
+        "in the stiff directions at rest and nowhere curved downwards, though flat ones may slope "
+        "and bend: use it"
+    )
     SADDLE = (
-        "at rest but curved downwards: the trajectory stopped on its way; raise max_time, or "
-        "settle in full"
+        "at rest but curved downwards: the trajectory stopped on its way; in posterior.sample(...) "
+        'raise max_time, or give settle="full"'
     )
     NOT_AT_REST = (
-        "the loss still falls in stiff directions: settle the draw, raise max_time, or use more "
-        "friction"
+        "the loss still falls in stiff directions: in posterior.sample(...) raise max_time, give "
+        'settle="full", or use more friction'
     )
     UNDECIDED = (
         "the smallest eigenvalue is not known well enough, or the loss is not finite there: raise "
@@ -123,7 +127,7 @@ def certify(
         raise ValueError(f"max_products: must be at least 1, got {max_products}")
     scale = surface.loss_scale if isinstance(surface, LossSurface) else 1.0
     bar = NEGLIGIBLE_GAIN * scale if negligible_gain is None else negligible_gain
-    floor = FLAT_PRIORS * prior_curvature(surface) if flat_curvature is None else flat_curvature
+    floor = flat_limit(surface) if flat_curvature is None else flat_curvature
     examiner = _Examiner(surface, floor, 0.0 if floor > 0 else FLAT_SHARE, max_products, seed)
     size = thetas.shape[1]
     row_bytes = (min(max_products, size) + 1) * size * thetas.element_size()
@@ -136,6 +140,11 @@ def certify(
         displacement=nothing if displacement is None else displacement,
         verdict=_verdicts(found, bar),
     )
+
+
+def flat_limit(surface: BaseSurface | BatchedNetwork) -> float:
+    """ε as the prior has it, 20·c·δ; 0 where there is none and λ_max must do."""
+    return FLAT_PRIORS * prior_curvature(surface)
 
 
 def _verdicts(found: dict[str, Tensor], bar: float) -> list[Verdict]:

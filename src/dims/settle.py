@@ -22,7 +22,7 @@ from torch import Tensor
 
 from dims import descent
 from dims.descent import Descent, Plan
-from dims.loss_surface import LossSurface
+from dims.network import BatchedNetwork
 from dims.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
 from dims.surface import BaseSurface, check_rows
 
@@ -152,9 +152,9 @@ def _plan(
     )
 
 
-def prior_curvature(surface: BaseSurface) -> float:
+def prior_curvature(surface: BaseSurface | BatchedNetwork) -> float:
     """c·δ, the curvature of directions about which the data say nothing; 0 without a prior."""
-    if not isinstance(surface, LossSurface):
+    if not isinstance(surface, BatchedNetwork):
         return 0.0
     return surface.loss_scale * float(surface.prior_precision.median())
 

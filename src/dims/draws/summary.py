@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from dims.evidence import PRIOR_BOUNDS
-from dims.loss_surface import LossSurface
-from dims.solvers.rows import Status
+from dims.certificate import FLAT_PRIORS, FLAT_SHARE, flat_limit
+from dims.draws.advice import advice_on, counted
 
 if TYPE_CHECKING:
     from dims.draws.container import Draws
 
-__all__ = ["advice_on", "summarise"]
-
-# A gradient of norm 1 is a slope of 45° on the graph of the loss, the scale of the metric I + ggᵀ.
-STEEP = 1.0
-# What the default tolerance of the solvers keeps.
-ENERGY_VIOLATION = 1e-2
-
-# Below this many draws a spread is known to no better than a quarter: 1/√(2(S − 1)).
-FEW_DRAWS = 10
+__all__ = ["summarise"]
 
 LABELS = {
     "loss": "loss",
@@ -41,7 +33,7 @@ def summarise(draws: Draws) -> str:
     """One paragraph each: what it is, how it ended, where the draws are, cost, advice."""
     seed = "" if draws.seed is None else f", seed {draws.seed}"
     blocks = [
-        [f"{_count(len(draws), 'draw')} by {draws.method!r}{seed}", *_model(draws)],
+        [f"{counted(len(draws), 'draw')} by {draws.method!r}{seed}", *_model(draws)],
         _endings(draws),
         _table(draws),
         _cost(draws),
@@ -67,7 +59,32 @@ def _endings(draws: Draws) -> list[str]:
         lines.append("trajectories: " + _listed(statuses))
     if draws.verdict:
         lines.append("verdicts: " + _listed(Counter(draws.verdict)))
+        lines += _meaning_of_minimum(draws, draws.verdict)
     return lines
+
+
+def _meaning_of_minimum(draws: Draws, verdicts: Sequence[str]) -> list[str]:
+    """What the verdict does not say, in numbers: ε, and how many such draws bend down within it."""
+    rows = [i for i, verdict in enumerate(verdicts) if verdict == "MINIMUM"]
+    if not rows:
+        return []
+    limit = flat_limit(draws.surface)
+    span = f"±{limit:.3g} ({FLAT_PRIORS:g} times the prior's)"
+    if limit == 0:
+        span = f"±{FLAT_SHARE:g} of the largest"
+    if draws.parameters.dtype != torch.float64:
+        span += ", or what rounding blurs,"
+    lowest = draws.smallest_eigenvalue[rows]
+    bent = int((lowest < 0).sum())
+    depth = f" (lowest {float(lowest[lowest < 0].min()):.3g})" if bent else ""
+    after = {
+        "stiff": 'settle="stiff" left slopes there, settle="full" walks down them',
+        "full": 'settle="full" has walked down the slopes there',
+    }.get(str(draws.settings.get("settle")), 'slopes there are left, settle="full" walks down them')
+    return [
+        f"MINIMUM holds in stiff directions only: curvatures within {span} count as flat.",
+        f"Of the {len(rows)}, {bent} bend down in flat directions{depth}; {after}.",
+    ]
 
 
 def _table(draws: Draws) -> list[str]:
@@ -96,95 +113,5 @@ def _advice(draws: Draws) -> list[str]:
     return ["advice:", *(f"- {line}" for line in advice)] if advice else []
 
 
-def advice_on(draws: Draws) -> list[str]:
-    """One line for everything that is off, with what to do about it."""
-    return [*_advice_on_rows(draws), *_advice_on_run(draws)]
-
-
-def _advice_on_run(draws: Draws) -> list[str]:
-    """What concerns all draws alike: the start, the prior, their number."""
-    advice = []
-    surface = draws.surface
-    if isinstance(surface, LossSurface):  # a loaded network alone has no loss
-        slope = surface.value_and_grad(draws.map_parameters.to(surface.vector.device)[None])[1]
-        norm = float(slope.double().norm())
-        if norm > STEEP:
-            advice.append(
-                f"θ* is no minimum of the sampled loss (gradient norm {norm:.3g}): fit with "
-                "refine=True (--refine), or train longer"
-            )
-    low, high = PRIOR_BOUNDS
-    prior = surface.prior_precision.double()
-    bound = (prior > 0) & ((prior < low * (1 + 1e-5)) | (prior > high * (1 - 1e-5)))
-    if bound.any():
-        advice.append(
-            f"the prior precision is at a bound of its search ({low:g} to {high:g}): the data do "
-            "not determine it; give fit a prior_precision, say 0.1"
-        )
-    if 0 < len(draws) < FEW_DRAWS:
-        each = "its spread is unknown" if len(draws) == 1 else _few(len(draws))
-        advice.append(f"only {_count(len(draws), 'draw')}: {each}; take 30 for metrics")
-    return advice
-
-
-def _few(count: int) -> str:
-    return f"a spread is uncertain by {(2 * (count - 1)) ** -0.5:.0%}"
-
-
-def _advice_on_rows(draws: Draws) -> list[str]:
-    advice = []
-    for status, number in Counter(s for s in draws.status if s is not None and not s.ok).items():
-        name = status.name.lower().replace("_", " ")
-        advice.append(f"{_count(number, 'draw')} {name}: {_sentence(status)}")
-    broken = int((~draws.parameters.isfinite().all(dim=1)).sum())
-    if broken:
-        advice.append(
-            f"{_count(broken, 'draw')} with NaN or infinite parameters: leave them out with "
-            "draws.select(draws.parameters.isfinite().all(dim=1))"
-        )
-    violent = int((draws.energy_violation > ENERGY_VIOLATION).sum())
-    if violent:
-        advice.append(
-            f"{_count(violent, 'trajectory', 'trajectories')} broke the energy law by more than "
-            f"{ENERGY_VIOLATION:.0%}: tighten the tolerance, or use float64"
-        )
-    if draws.method == "dims":  # the only method whose draws are meant to be minima
-        # A verdict knows the scale of the surface; without one, fixed thresholds must do.
-        judged = draws.verdict is not None
-        verdicts = Counter(draws.verdict or [])
-        if verdicts["NOT_AT_REST"]:
-            advice.append(
-                f"{_count(verdicts['NOT_AT_REST'], 'draw')} not at rest: raise max_time, or use "
-                'settle="full"'
-            )
-        if verdicts["SADDLE"]:
-            advice.append(
-                f"{_count(verdicts['SADDLE'], 'draw')} on a saddle, no minimum yet: raise "
-                'max_time, or use settle="full"'
-            )
-        steep = 0 if judged else int((draws.gradient_norm > STEEP).sum())
-        if steep:
-            remedy = "full" if draws.settings.get("settle") == "stiff" else "stiff"
-            advice.append(
-                f"{_count(steep, 'draw')} with a gradient norm above {STEEP:g} (a slope of 45°), "
-                f'not at rest: raise max_time, or use settle="{remedy}"'
-            )
-        saddles = 0 if judged else int((draws.smallest_eigenvalue < 0).sum())
-        if saddles:
-            advice.append(
-                f"{_count(saddles, 'draw')} with negative curvature, no minimum yet: raise "
-                'max_time, or use settle="full"'
-            )
-    return advice
-
-
-def _sentence(status: Status) -> str:
-    return status.advice if status is not Status.RUNNING else f"{status.advice}; run it to its end"
-
-
 def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.most_common())
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

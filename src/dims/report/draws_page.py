@@ -144,7 +144,7 @@ def _draws_table(draws: SavedDraws) -> dict[str, Any]:
     columns = [
         column("draw"),
         column("status", "how the trajectory ended"),
-        column("verdict", "what the certificate says of the draw"),
+        column("verdict", "of the certificate; MINIMUM: in stiff directions, flat ones may bend"),
         *(COLUMNS[name] for name in known),
     ]
     values = [v.tolist() for v in known.values()]
