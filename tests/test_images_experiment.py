@@ -1,0 +1,218 @@
+"""LeNet on images: training side by side, scores, resampled comparisons, and the three parts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dims.data.images import Images
+from dims.experiments import mnist
+from dims.experiments.image_scores import (
+    PerImage,
+    compare_pairs,
+    load_gallery,
+    load_per_image,
+    save_per_image,
+    score,
+    weighted_auroc,
+)
+from dims.experiments.lenet import ImageTraining, lenet, train_networks
+from dims.metrics import expected_calibration_error, ood_auroc
+
+
+def few_images(count: int = 40) -> Images:
+    generator = torch.Generator().manual_seed(3)
+    inputs = torch.rand(count, 1, 6, 6, dtype=torch.float64, generator=generator)
+    return Images(inputs, torch.randint(0, 3, (count,), generator=generator))
+
+
+def small_network() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 3)).double()
+
+
+def test_lenet_has_the_size_of_the_paper() -> None:
+    assert sum(p.numel() for p in lenet().parameters()) == 44_426
+    assert lenet()(torch.rand(2, 1, 28, 28)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("cosine", [False, True])
+def test_networks_side_by_side_are_trained_as_each_would_be_alone(cosine: bool) -> None:
+    images = few_images()
+    training = ImageTraining(epochs=3, batch_size=16, weight_decay=1e-2, cosine=cosine)
+    together = train_networks(small_network, images, training, [5, 6, 7])
+    for seed, model in zip([5, 6, 7], together, strict=True):
+        expected = _trained_plainly(images, training, seed)
+        for found, wanted in zip(model.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def _trained_plainly(images: Images, training: ImageTraining, seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    model = small_network()
+    optimiser = torch.optim.Adam(
+        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+    )
+    generator = torch.Generator().manual_seed(seed)
+    steps = -(-len(images.inputs) // training.batch_size)
+    total = steps * training.epochs
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, total)
+    for _ in range(training.epochs):
+        order = torch.randperm(len(images.inputs), generator=generator)
+        for rows in order.split(training.batch_size):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(images.inputs[rows]), images.targets[rows]).backward()
+            optimiser.step()
+            if training.cosine:
+                scheduler.step()
+    return model
+
+
+def test_a_weighted_auroc_is_that_of_repeated_images() -> None:
+    generator = torch.Generator().manual_seed(0)
+    known = torch.randint(0, 8, (30,), generator=generator).double()  # with ties
+    foreign = torch.randint(2, 10, (20,), generator=generator).double()
+    known_weights = torch.randint(0, 4, (5, 30), generator=generator)
+    foreign_weights = torch.randint(0, 4, (5, 20), generator=generator)
+    found = weighted_auroc(known, foreign, known_weights.double(), foreign_weights.double())
+    expected = [
+        ood_auroc(known.repeat_interleave(w), foreign.repeat_interleave(u))
+        for w, u in zip(known_weights, foreign_weights, strict=True)
+    ]
+    torch.testing.assert_close(found, torch.stack(expected))
+
+
+def per_image(log_p: Tensor, targets: Tensor, foreign: Tensor) -> PerImage:
+    gallery_of = {len(targets): log_p, foreign.shape[1]: foreign}
+    gallery = load_like(targets, foreign)
+    return score(lambda x: gallery_of[len(x)], gallery)[1]
+
+
+def load_like(targets: Tensor, foreign: Tensor):  # type: ignore[no-untyped-def]
+    from dims.experiments.image_scores import Gallery
+
+    blank = torch.zeros(len(targets), 1)
+    other = torch.zeros(foreign.shape[1], 1)
+    return Gallery(Images(blank, targets), {"other": Images(other, targets[:0])})
+
+
+def test_a_comparison_has_the_plain_difference_and_an_interval_around_it() -> None:
+    generator = torch.Generator().manual_seed(1)
+    targets = torch.randint(0, 3, (400,), generator=generator)
+    good = torch.randn(4, 400, 3, generator=generator, dtype=torch.float64)
+    good = torch.log_softmax(good + 2 * nn.functional.one_hot(targets, 3), -1)
+    bad = torch.log_softmax(torch.randn(4, 400, 3, generator=generator, dtype=torch.float64), -1)
+    foreign = torch.log_softmax(
+        0.1 * torch.randn(4, 300, 3, generator=generator, dtype=torch.float64), -1
+    )
+    ours, other = per_image(good, targets, foreign), per_image(bad, targets, foreign)
+    found = compare_pairs(ours, other)
+    means = good.exp().mean(0).log(), bad.exp().mean(0).log()
+    nll = [-m.gather(-1, targets.unsqueeze(-1)).mean() for m in means]
+    assert found["ensemble_nll"]["difference"] == pytest.approx(float(nll[0] - nll[1]))
+    ece = [expected_calibration_error(m, targets) for m in means]
+    assert found["ensemble_ece"]["difference"] == pytest.approx(float(ece[0] - ece[1]))
+    assert found["auroc_other"]["difference"] > 0
+    for entry in found.values():
+        assert entry["low"] < entry["difference"] < entry["high"]
+    # The interval of a mean of independent differences is known: ±1.96 standard errors.
+    pairs = ours.per_sample_accuracy - other.per_sample_accuracy
+    width = found["per_sample_accuracy"]["high"] - found["per_sample_accuracy"]["low"]
+    assert width == pytest.approx(2 * 1.96 * float(pairs.std()) / 20, rel=0.15)
+
+
+def test_a_method_is_equal_to_itself() -> None:
+    targets = torch.tensor([0, 1, 2] * 20)
+    log_p = torch.log_softmax(torch.randn(2, 60, 3, dtype=torch.float64), -1)
+    same = per_image(log_p, targets, log_p[:, :50])
+    for entry in compare_pairs(same, same).values():
+        assert entry == {"difference": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_numbers_per_image_survive_a_file(tmp_path: Path) -> None:
+    targets = torch.tensor([0, 1, 2] * 5)
+    log_p = torch.log_softmax(torch.randn(2, 15, 3), -1)
+    scores = per_image(log_p, targets, log_p[:, :9])
+    save_per_image(scores, tmp_path / "a.safetensors")
+    again = load_per_image(tmp_path / "a.safetensors")
+    assert torch.equal(again.confidence, scores.confidence)
+    assert torch.equal(again.foreign_doubt["other"], scores.foreign_doubt["other"])
+
+
+SMALL = replace(
+    mnist.ImageSettings(),
+    training=ImageTraining(epochs=2, batch_size=64),
+    train_images=300,
+    test_images=60,
+)
+
+
+def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    subset = mnist.SubsetSettings(
+        points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001
+    )
+    run = mnist.run_subset(SMALL, subset, tmp_path)
+    names = [(row["method"], row["t1"]) for row in run["rows"]]
+    assert names == [
+        ("MAP", None),
+        ("LA", None),
+        ("LinLA", None),
+        ("RLA", 0.001),
+        ("DiMS", 0.002),
+        ("DiMS", 0.004),
+    ]
+    for row in run["rows"]:
+        assert 0 <= row["test"]["per_sample"]["accuracy"] <= 1
+        assert set(row["ood"]) == {"emnist_mnist", "emnist_letters", "fashion_mnist", "kmnist"}
+    assert max(run["rows"][-1]["energy_violation"]) < 1e-2
+    (tmp_path / "mnist_0_low_rank.json").unlink()
+    kept = sorted((tmp_path / "draws").iterdir())
+    before = [path.stat().st_mtime_ns for path in kept]
+    again = mnist.run_subset(SMALL, subset, tmp_path)
+    assert [path.stat().st_mtime_ns for path in kept] == before
+    assert again["rows"][-1]["test"] == run["rows"][-1]["test"]
+
+
+def test_all_images_count_as_few_points(tmp_path: Path) -> None:
+    full = mnist.FullSettings(
+        effective_points=20.0, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), sizes=(1, 2)
+    )
+    run = mnist.run_full(SMALL, full, tmp_path)
+    assert run["points"] == 300
+    assert [row["method"] for row in run["rows"]] == [
+        "MAP",
+        "DiMS full",
+        "DiMS full",
+        "DiMS full (1)",
+        "DiMS full (2)",
+    ]
+    assert run["rows"][-1]["test"] == run["rows"][2]["test"]
+    assert json.loads((tmp_path / "mnist_0_full.json").read_text())["rows"]
+
+
+def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> None:
+    peers = mnist.PeerSettings(
+        sizes=(2, 3), training=ImageTraining(epochs=1), swag_epochs=2, draws=2
+    )
+    run = mnist.run_peers(SMALL, peers, tmp_path)
+    rows = {row["method"]: row for row in run["rows"]}
+    assert list(rows) == [
+        "MAP",
+        "MAP longer",
+        "Ensemble (2)",
+        "Ensemble (3)",
+        "SWAG",
+        "Last-layer LA",
+    ]
+    assert rows["MAP"]["test"] != rows["MAP longer"]["test"]
+    assert rows["Ensemble (3)"]["draws"] == 3
+
+
+def test_a_gallery_has_the_test_set_and_the_foreign_ones() -> None:
+    gallery = load_gallery("fashion_mnist", "cpu", 10)
+    assert len(gallery.test.targets) == 10
+    assert set(gallery.foreign) == {"emnist_mnist", "emnist_letters", "kmnist", "mnist"}
