@@ -44,13 +44,15 @@ DRAWN = ("curves", "mean", "std", "map", "calibration")
 class MoreSettings:
     """Every number of the rows that are ours alone.
 
-    SWAG has the same number of draws as the other rows. The recipe is the paper's solver, dopri5
-    at rtol 1e-7 and atol 1e-6; it is dear, so it has fewer draws, seeds and a limit in seconds.
+    SWAG has the same number of draws as the other rows; its learning rate is the one of 0.003,
+    0.01, 0.03 and 0.1 whose draws had the lowest training loss on glass, australian and banana
+    together. The recipe is the paper's solver, dopri5 at rtol 1e-7 and atol 1e-6; it is dear, so it
+    has fewer draws, seeds and a limit in seconds.
     """
 
     members: int = 5
     swag_epochs: int = 200
-    swag_lr: float = 0.01
+    swag_lr: float = 0.03
     swag_momentum: float = 0.9
     swag_batch_size: int = 64
     swag_rank: int = 20
@@ -122,6 +124,7 @@ def run_more(
             row = _row(name, problem, settings, model, posterior, parts)
             network = {key: getattr(posterior, key) for key in ("prior_precision", "gradient_norm")}
             write_text(files[name], json.dumps({"network": network, "row": row}))
+            (parts / f"{name}.safetensors").unlink(missing_ok=True)
         if not all(file.exists() for file in files.values()):
             return None
     return once(target, lambda: _gathered(problem, settings, files))
