@@ -10,14 +10,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import seeded
 from dims.data.banana import load_banana
-from dims.experiments.classification import evaluate, methods
+from dims.data.splits import Split
+from dims.experiments.classification import (
+    evaluate,
+    methods,
+    moved,
+    posterior_of,
+    score_outputs,
+)
+from dims.experiments.more import MoreSettings, Problem
 from dims.experiments.runs import once
-from dims.experiments.training import Training, mlp, train
+from dims.experiments.training import Task, Training, mlp
 from dims.experiments.trajectories import rounded
+from dims.posterior import Posterior
 
-__all__ = ["METRIC_NAMES", "BananaSettings", "quick", "run_banana"]
+__all__ = [
+    "METRIC_NAMES",
+    "MORE",
+    "BananaSettings",
+    "add_per_cent",
+    "map_grid",
+    "problem_of",
+    "quick",
+    "run_banana",
+    "task_of",
+]
 
 # The table is in per cent, and its Brier score is a mean over the two classes.
 METRIC_NAMES = {
@@ -26,6 +44,8 @@ METRIC_NAMES = {
     "mce_percent": "mce_percent",
     "brier": "brier_mean",
 }
+
+MORE = MoreSettings(recipe_draws=3)
 
 MAP_X, MAP_Y = (-4.0, 4.0), (-4.0, 4.0)  # the data lie within ±3
 
@@ -66,25 +86,8 @@ def run_one(
     """Train on 265 points and evaluate all methods on the other five thousand."""
     say = report or (lambda _: None)
     split = load_banana(settings.seed)
-
-    def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-        # A sum, as in the published Snelson example: under a mean the weight decay wins, and the
-        # network ends as a constant.
-        return nn.functional.cross_entropy(
-            outputs, targets, label_smoothing=settings.label_smoothing, reduction="sum"
-        )
-
-    with seeded(settings.seed):
-        model = mlp((2, *settings.hidden, 2), nn.SiLU, settings.dropout)
-    train(
-        model,
-        split.train_inputs,
-        split.train_targets,
-        summed_loss,
-        settings.training,
-        settings.seed,
-        lambda part: say(f"training {100 * part:.0f} %"),
-    )
+    task = task_of(split, settings)
+    model = task.train(settings.seed, lambda part: say(f"training {100 * part:.0f} %"))
     result = evaluate(
         model,
         split,
@@ -97,9 +100,7 @@ def run_one(
         device=settings.device,
     )
     for row in result["rows"]:
-        for part in ("train", "test"):
-            for scores in row[part].values():
-                scores |= {f"{m}_percent": 100 * scores[m] for m in ("accuracy", "ece", "mce")}
+        add_per_cent(row)
     shown = torch.cat([split.train_inputs, split.train_targets.unsqueeze(-1)], dim=-1)
     return {
         "experiment": "banana",
@@ -109,6 +110,59 @@ def run_one(
         "points": rounded(shown, 4),
         **result,
     }
+
+
+def task_of(split: Split, settings: BananaSettings) -> Task:
+    """The network and how it is trained."""
+
+    def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        # A sum, as in the published Snelson example: under a mean the weight decay wins, and the
+        # network ends as a constant.
+        return nn.functional.cross_entropy(
+            outputs, targets, label_smoothing=settings.label_smoothing, reduction="sum"
+        )
+
+    return Task(
+        lambda: mlp((2, *settings.hidden, 2), nn.SiLU, settings.dropout),
+        split.train_inputs,
+        split.train_targets,
+        summed_loss,
+        settings.training,
+    )
+
+
+def problem_of(settings: BananaSettings) -> Problem:
+    """The network, for the rows that the paper has not."""
+    split = load_banana(settings.seed)
+    there = moved(split, settings.device)
+    grid = map_grid(settings.map_side).to(settings.device)
+
+    def score(_: Posterior, outputs: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        scores = score_outputs(outputs, there, grid)
+        add_per_cent(scores)
+        return scores
+
+    return Problem(
+        name=f"banana_{settings.seed}",
+        facts={"experiment": "banana", "dataset": "banana"},
+        task=task_of(split, settings),
+        posterior=lambda model: posterior_of(
+            model.to(settings.device), there, settings.label_smoothing
+        ),
+        score=score,
+        draws=settings.draws,
+        seed=settings.seed,
+        rla_time=1.0,
+        frictions=(settings.friction,),
+        max_time=settings.max_time,
+    )
+
+
+def add_per_cent(row: dict[str, Any]) -> None:
+    """What the paper's table has in per cent, beside the same as a part of one."""
+    for part in ("train", "test"):
+        for scores in row[part].values():
+            scores |= {f"{m}_percent": 100 * scores[m] for m in ("accuracy", "ece", "mce")}
 
 
 def map_grid(side: int) -> Tensor:

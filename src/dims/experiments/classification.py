@@ -23,7 +23,7 @@ from dims.metrics import (
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.settle import settle
 
-__all__ = ["Method", "evaluate", "methods"]
+__all__ = ["Method", "evaluate", "methods", "moved", "posterior_of", "score_outputs"]
 
 Report = Callable[[str], None]
 
@@ -77,17 +77,9 @@ def evaluate(
     motion is compiled: its step is too short to be told to the device piece by piece.
     """
     say = report or (lambda _: None)
-    split, grid = _moved(split, device), None if grid is None else grid.to(device)
+    split, grid = moved(split, device), None if grid is None else grid.to(device)
     say("curvature and evidence")
-    with warnings.catch_warnings():
-        # θ* minimises the training loss with dropout; the published runs start there all the same.
-        warnings.simplefilter("ignore", NotAMinimumWarning)
-        posterior = fit(
-            model.to(device),
-            (split.train_inputs, split.train_targets),
-            Categorical(label_smoothing),
-            curvature_kind=curvature_kind,
-        )
+    posterior = posterior_of(model.to(device), split, label_smoothing, curvature_kind)
     result: dict[str, Any] = {
         "seed": seed,
         "draws": draws,
@@ -103,7 +95,23 @@ def evaluate(
     return result
 
 
-def _moved(split: Split, device: str) -> Split:
+def posterior_of(
+    model: nn.Module, split: Split, label_smoothing: float = 0.0, curvature_kind: str = "ggn"
+) -> Posterior:
+    """The posterior of a network where its training with dropout ended, which is no minimum of
+    the loss without; the published runs start there all the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotAMinimumWarning)
+        return fit(
+            model,
+            (split.train_inputs, split.train_targets),
+            Categorical(label_smoothing),
+            curvature_kind=curvature_kind,
+        )
+
+
+def moved(split: Split, device: str) -> Split:
+    """The split with its tensors on a device."""
     tensors: dict[str, Any] = {
         k: v.to(device) for k, v in vars(split).items() if isinstance(v, Tensor)
     }
@@ -127,7 +135,9 @@ def _score(
     }
     if method.sampler == "map":
         thetas = posterior.map_parameters.unsqueeze(0)
-        return [{**entry, **_metrics(lambda x: posterior.surface.predict(thetas, x), split, grid)}]
+        return [
+            {**entry, **score_outputs(lambda x: posterior.surface.predict(thetas, x), split, grid)}
+        ]
     how = dict(method.settings)
     if method.sampler in ("rla", "dims") and posterior.map_parameters.is_cuda:
         how["compile"] = True
@@ -149,14 +159,18 @@ def _score(
         loss = posterior.surface.value(rested).tolist()
         settled = {**entry, "method": "DiMS settled", "loss": loss}
         entries.append(
-            {**settled, **_metrics(lambda x: posterior.surface.predict(rested, x), split, grid)}
+            {
+                **settled,
+                **score_outputs(lambda x: posterior.surface.predict(rested, x), split, grid),
+            }
         )
     return entries
 
 
-def _metrics(
+def score_outputs(
     outputs: Callable[[Tensor], Tensor], split: Split, grid: Tensor | None
 ) -> dict[str, Any]:
+    """All scores of draws whose networks give these outputs (S, N, C)."""
     return _scores(lambda x: torch.log_softmax(outputs(x), dim=-1), split, grid)
 
 

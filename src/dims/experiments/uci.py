@@ -10,14 +10,24 @@ from typing import Any
 
 from torch import nn
 
-from dims.baselines.common import seeded
+from dims.data.splits import Split
 from dims.data.uci import UCI_NAMES, Protocol, load_uci
 from dims.engine import Engine, resolve_engine
-from dims.experiments.classification import evaluate, methods
+from dims.experiments.classification import evaluate, methods, posterior_of, score_outputs
+from dims.experiments.more import MoreSettings, Problem, run_more
 from dims.experiments.runs import run_all
-from dims.experiments.training import Training, mlp, train
+from dims.experiments.training import Task, Training, mlp
 
-__all__ = ["METRIC_NAMES", "UciSettings", "quick", "run_one", "run_uci"]
+__all__ = [
+    "METRIC_NAMES",
+    "UciSettings",
+    "problem_of",
+    "quick",
+    "run_one",
+    "run_uci",
+    "run_uci_more",
+    "task_of",
+]
 
 METRIC_NAMES = {"brier": "brier_sum"}  # the UCI tables sum the Brier score over classes
 
@@ -75,18 +85,55 @@ def run_one(
             report(f"{dataset}, seed {seed}: {what}")
 
     split = load_uci(dataset, seed, settings.protocol)
-    with seeded(seed):
-        widths = (split.train_inputs.shape[1], *settings.hidden, split.classes)
-        model = mlp(widths, nn.SiLU, settings.dropout)
-    train(
-        model,
+    model = task_of(split, settings).train(seed, lambda part: say(f"training {100 * part:.0f} %"))
+    rows = methods(settings.frictions, settings.max_time)
+    result = evaluate(model, split, rows, draws=settings.draws, seed=seed, report=say)
+    return {"experiment": "uci", "dataset": dataset, "protocol": settings.protocol, **result}
+
+
+def task_of(split: Split, settings: UciSettings) -> Task:
+    """The network of a set and how it is trained."""
+    widths = (split.train_inputs.shape[1], *settings.hidden, split.classes)
+    return Task(
+        lambda: mlp(widths, nn.SiLU, settings.dropout),
         split.train_inputs,
         split.train_targets,
         nn.functional.cross_entropy,
         settings.training,
-        seed,
-        lambda part: say(f"training {100 * part:.0f} %"),
     )
-    rows = methods(settings.frictions, settings.max_time)
-    result = evaluate(model, split, rows, draws=settings.draws, seed=seed, report=say)
-    return {"experiment": "uci", "dataset": dataset, "protocol": settings.protocol, **result}
+
+
+def problem_of(dataset: str, seed: int, settings: UciSettings) -> Problem:
+    """The network of one split, for the rows that the paper has not."""
+    split = load_uci(dataset, seed, settings.protocol)
+    return Problem(
+        name=f"{dataset}_{seed}",
+        facts={"experiment": "uci", "dataset": dataset, "protocol": settings.protocol},
+        task=task_of(split, settings),
+        posterior=lambda model: posterior_of(model, split),
+        score=lambda _, outputs: score_outputs(outputs, split, None),
+        draws=settings.draws,
+        seed=seed,
+        rla_time=1.0,
+        frictions=settings.frictions,
+        max_time=settings.max_time,
+    )
+
+
+def run_uci_more(
+    settings: UciSettings,
+    more: MoreSettings,
+    out: Path,
+    report: Callable[[str], None] | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of all sets and seeds that the paper has not, those in the folder as they are."""
+    runs = []
+    for dataset in settings.datasets:
+        for seed in range(settings.seeds):
+
+            def say(what: str, name: str = f"{dataset}, seed {seed}") -> None:
+                if report is not None:
+                    report(f"{name}: {what}")
+
+            runs.append(run_more(problem_of(dataset, seed, settings), more, out, say))
+    return [run for run in runs if run is not None]
