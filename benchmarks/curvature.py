@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import dims
 from dims.curvature import fit_curvature
 from dims.evidence import log_marginal_likelihood
-from lenet import lenet
+from dims.experiments.lenet import lenet
 
 REPEATS = 3
 POINTS = 1000
@@ -84,7 +84,7 @@ def full() -> dict[str, float]:
 
 def low_rank() -> dict[str, float]:
     torch.manual_seed(0)
-    model = lenet().eval()
+    model = lenet(nn.Tanh).eval()
     data = (torch.randn(POINTS, 1, 28, 28), torch.randint(0, 10, (POINTS,)))
     surface = dims.LossSurface(model, data, "classification", prior_precision=1.0)
     theta = surface.initial.unsqueeze(0)

@@ -21,23 +21,16 @@ from torch import Tensor, nn
 
 import dims
 from dims.data.images import Images, load_images
+from dims.experiments.lenet import lenet
 
 DEVICE = "cuda"
 DYNAMICS = dims.dissipative(gravity=1.0, friction=0.1)
 TIMES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0)
 
 
-def lenet() -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5), nn.Tanh(), nn.AvgPool2d(2),
-        nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),
-        nn.Linear(256, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10),
-    )  # fmt: skip
-
-
 def train(images: Images, epochs: int, seed: int) -> nn.Module:
     torch.manual_seed(seed)
-    model = lenet().to(DEVICE)
+    model = lenet(nn.Tanh).to(DEVICE)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(epochs):
         for rows in torch.randperm(len(images.inputs), device=DEVICE).split(128):

@@ -179,7 +179,12 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
 
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:
     full = mnist.FullSettings(
-        effective_points=20.0, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), sizes=(1, 2)
+        effective_points=20.0,
+        rank=3,
+        draws=2,
+        friction=2.0,
+        legs=((0.002,), (0.004,)),
+        sizes=(1, 2),
     )
     run = mnist.run_full(SMALL, full, tmp_path)
     assert run["points"] == 300

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dims.solvers.batch import fitting_size
+from dims.solvers.batch import batch_sizes, fitting_size
 
 # In a process of its own: the shape checks of the tests cannot be traced by the compiler.
 PROGRAM = """
@@ -60,12 +60,14 @@ def test_a_compiled_run_is_the_same_run(memory_budget: int | None, rows: int) ->
 
 
 def test_compiled_batches_shrink_to_few_sizes() -> None:
-    def sizes(shrink: int) -> set[int]:
-        return {fitting_size(alive, 1000, shrink) for alive in range(1, 1001)}
-
-    assert sizes(4) == {16, 64, 256, 1000}
-    assert sizes(2) == {16, 32, 64, 128, 256, 512, 1000}
-    assert all(fitting_size(n, 1000, 4) >= n for n in range(1, 1001))
-    assert fitting_size(0, 1000, 4) == 0
-    assert fitting_size(900, 1000, 1) == 1000
-    assert fitting_size(700, 1000, 1) == 700
+    assert batch_sizes(1000, 4, 16) == [1000, 250, 63, 16]
+    assert batch_sizes(20, 4, 1) == [20, 5, 2, 1]
+    assert batch_sizes(10, 2, 16) == [10]
+    sizes = batch_sizes(1000, 4, 16)
+    found = [fitting_size(alive, 1000, sizes) for alive in range(1, 1001)]
+    assert set(found) == set(sizes)
+    assert all(size >= alive for alive, size in enumerate(found, start=1))
+    assert fitting_size(3, 10, sizes) == 10
+    assert fitting_size(0, 1000, sizes) == 0
+    assert fitting_size(900, 1000, None) == 1000
+    assert fitting_size(700, 1000, None) == 700

@@ -18,7 +18,7 @@ from dims.bench.problem import SnelsonProblem, load_problem
 from dims.dynamics import Dynamics, dissipative, geodesic, kinetic_energy
 from dims.integrate import Path, integrate
 from dims.loss_surface import LossSurface
-from dims.solvers.batch import SHRINK, fitting_size
+from dims.solvers.batch import SHRINK, SMALLEST_COMPILED, batch_sizes
 from dims.solvers.ledger import VIOLATION_FLOOR
 
 __all__ = ["PEERS", "TASKS", "EquationOfMotion", "measure"]
@@ -51,7 +51,7 @@ def _rattle(precision: torch.dtype) -> Callable[..., dict[str, Any]]:
         velocity = problem.velocities(rows, seed)
         # All sizes that the batch will shrink to are compiled once before the clock starts.
         began = time.perf_counter()
-        sizes = {fitting_size(alive, rows, SHRINK[device]) for alive in range(1, rows + 1)}
+        sizes = batch_sizes(rows, SHRINK[device], SMALLEST_COMPILED)
         for size in sorted(sizes):
             _ours(problem, velocity[:size], dynamics, 1e-3 * end, compiled=True)
         cold = time.perf_counter() - began

@@ -95,11 +95,12 @@ class FullSettings:
     draws: int = 20
     friction: float = 0.1
     gravity: float = 1.0
-    times: tuple[float, ...] = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
+    # Times at which draws are looked at; after each group of them the motion is kept in a file.
+    legs: tuple[tuple[float, ...], ...] = ((1.0,), (5.0, 10.0, 20.0), (30.0, 40.0, 50.0))
     sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
-    # TF32 halves the time of a gradient. Its rounding turns the normal of a gentle slope at random,
-    # which holds the steps down, so it is left as soon as the slopes are gentle.
-    coarse_until: float = 1.0
+    # The first legs may be computed with TF32 products: a gradient takes two thirds of the time. As
+    # soon as slopes are gentle its rounding turns the normal at random, which holds the steps down.
+    coarse_legs: int = 1
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,19 @@ class _Run:
         out.mkdir(parents=True, exist_ok=True)
         images = load_images(settings.dataset, "train")
         count, device = settings.train_images, settings.device
-        self.images = Images(images.inputs[:count].to(device), images.targets[:count].to(device))
-        self.gallery: Gallery = load_gallery(settings.dataset, device, settings.test_images)
+        self.centre, self.scale = images.inputs.mean(), images.inputs.std()
+        self.images = self.standardised(
+            Images(images.inputs[:count].to(device), images.targets[:count].to(device))
+        )
+        gallery = load_gallery(settings.dataset, device, settings.test_images)
+        self.gallery = Gallery(
+            self.standardised(gallery.test),
+            {name: self.standardised(images) for name, images in gallery.foreign.items()},
+        )
+
+    def standardised(self, images: Images) -> Images:
+        """As usual with these sets: mean 0 and deviation 1 over all pixels of the training set."""
+        return Images((images.inputs - self.centre) / self.scale, images.targets)
 
     def subset(self, subset: SubsetSettings) -> dict[str, Any]:
         model = self.trained()
@@ -178,14 +190,14 @@ class _Run:
         velocities = posterior.velocities(subset.draws, self.settings.seed)
         limit = subset.max_evaluations
         self.move(
-            "RLA", posterior, velocities, geodesic(), (subset.rla_time,), max_evaluations=limit
+            "RLA", posterior, velocities, geodesic(), ((subset.rla_time,),), max_evaluations=limit
         )
         self.move(
             "DiMS",
             posterior,
             velocities,
             dissipative(1.0, subset.friction),
-            subset.times,
+            (subset.times,),
             eta0=subset.friction,
             max_evaluations=limit,
         )
@@ -203,9 +215,9 @@ class _Run:
             posterior,
             velocities,
             dissipative(full.gravity, full.friction),
-            full.times,
+            full.legs,
             eta0=full.friction,
-            coarse_until=full.coarse_until,
+            coarse_legs=full.coarse_legs,
             sizes=full.sizes,
         )
         return self.result(posterior, full)
@@ -296,10 +308,10 @@ class _Run:
         posterior: Posterior,
         velocities: Tensor,
         dynamics: Dynamics,
-        times: tuple[float, ...],
+        legs: tuple[tuple[float, ...], ...],
         *,
         eta0: float | None = None,
-        coarse_until: float = 0.0,
+        coarse_legs: int = 0,
         max_evaluations: int | None = None,
         sizes: tuple[int, ...] = (),
     ) -> None:
@@ -314,10 +326,10 @@ class _Run:
         position, velocity, before, seconds = posterior.map_parameters, velocities, 0.0, 0.0
         evaluations = torch.zeros(len(velocities), dtype=torch.int64, device=device)
         violation = torch.zeros(len(velocities), dtype=torch.float64, device=device)
-        for t in times:
-            path = self.out / "draws" / f"{self.name}_{_slug(label)}_{t:g}.safetensors"
+        for number, times in enumerate(legs):
+            path = self.out / "draws" / f"{self.name}_{_slug(label)}_{times[-1]:g}.safetensors"
             if not path.exists():
-                with _tf32(device, t <= coarse_until):
+                with _tf32(device, number < coarse_legs):
                     leg, took = self.timed(
                         partial(
                             integrate,
@@ -325,33 +337,38 @@ class _Run:
                             position,
                             velocity,
                             dynamics=dynamics,
-                            max_time=t - before,
+                            max_time=times[-1] - before,
+                            save_at=[t - before for t in times],
                             max_evaluations=max_evaluations,
-                            progress=self.clock(label, before, times[-1]),
+                            progress=self.clock(label, before, legs[-1][-1]),
                         )
                     )
-                _save(_ends(leg) | {"seconds": torch.tensor(took)}, path)
-            ends = load_file(path, device=device)
-            position, velocity, before = ends["position"], ends["velocity"], t
-            seconds += float(ends["seconds"])
-            evaluations += ends["evaluations"]
-            violation = torch.maximum(violation, ends["energy_violation"])
-            entry = {
-                "t1": t,
-                "eta0": eta0,
-                "seconds": seconds,
-                "draws": len(position),
-                "loss": ends["loss"].tolist(),
-                "kinetic_energy": ends["kinetic_energy"].tolist(),
-                "gradient_norm": ends["gradient_norm"].tolist(),
-                "evaluations": evaluations.tolist(),
-                "energy_violation": violation.tolist(),
-                "status": [Status.from_code(int(code)).name for code in ends["status"]],
-            }
-            self.add(label, _predict(posterior.surface, position), **entry)
-            for size in sizes if t == times[-1] else ():
-                few = _predict(posterior.surface, position[:size])
-                self.add(f"{label} ({size})", few, **{**entry, "draws": size})
+                _save(_kept(leg) | {"seconds": torch.tensor(took)}, path)
+            kept = load_file(path, device=device)
+            position, velocity, before = kept["positions"][-1], kept["velocity"], times[-1]
+            seconds += float(kept["seconds"])
+            evaluations += kept["evaluations"]
+            violation = torch.maximum(violation, kept["energy_violation"])
+            for index, t in enumerate(times):
+                thetas = kept["positions"][index]
+                entry = {
+                    "t1": t,
+                    "eta0": eta0,
+                    "draws": len(thetas),
+                    **{
+                        name: kept[name][index].tolist()
+                        for name in ("loss", "kinetic_energy", "gradient_norm")
+                    },
+                    # Of the motion up to the end of the leg:
+                    "seconds": seconds,
+                    "evaluations": evaluations.tolist(),
+                    "energy_violation": violation.tolist(),
+                    "status": [Status.from_code(int(code)).name for code in kept["status"]],
+                }
+                self.add(label, _predict(posterior.surface, thetas), **entry)
+                for size in sizes if times == legs[-1] and t == times[-1] else ():
+                    few = _predict(posterior.surface, thetas[:size])
+                    self.add(f"{label} ({size})", few, **{**entry, "draws": size})
 
     def add(self, label: str, log_probabilities: Predict, **entry: Any) -> None:
         """Score a method; its numbers per image go to a file."""
@@ -445,13 +462,14 @@ def _slug(label: str) -> str:
     return label.lower().replace(" ", "-").replace("(", "").replace(")", "")
 
 
-def _ends(leg: Motion) -> dict[str, Tensor]:
+def _kept(leg: Motion) -> dict[str, Tensor]:
+    """Positions at all times and what going on needs; velocities of other times are left out."""
     return {
-        "position": leg.end,
+        "positions": leg.positions,
         "velocity": leg.velocities[-1],
-        "loss": leg.loss[-1],
-        "kinetic_energy": leg.kinetic_energy[-1],
-        "gradient_norm": leg.gradient_norm[-1],
+        "loss": leg.loss,
+        "kinetic_energy": leg.kinetic_energy,
+        "gradient_norm": leg.gradient_norm,
         "evaluations": leg.evaluations,
         "energy_violation": leg.energy_violation,
         "status": torch.tensor([status.code for status in leg.status]),

@@ -6,6 +6,7 @@ go on ends with a status and its last good state.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,12 +23,12 @@ from dims.solvers.snapshot import Checkpoint, SnapshotError, flatten, restore
 from dims.solvers.stepper import stepper
 from dims.surface import BaseSurface
 
-__all__ = ["Outcome", "Progress", "Solver", "fitting_size", "run"]
+__all__ = ["SHRINK", "SMALLEST_COMPILED", "Outcome", "Progress", "Solver", "batch_sizes", "run"]
 
 CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
-SMALLEST_COMPILED = 16  # rows; below, a step costs the same for any number
-SHRINK = {"cpu": 2, "cuda": 4}  # sizes of compiled batches; a GPU hardly feels half a batch less
+SMALLEST_COMPILED = 16  # rows of a compiled step; below, it costs the same for any number
+SHRINK = {"cpu": 2, "cuda": 4}  # of compiled batches; a GPU hardly feels half a batch less
 SAVED = ("positions", "velocities", "climbs", "dissipated")  # at the asked times
 PAGE = ("page_rows", "page_rise", "page_lowest")
 
@@ -109,8 +110,10 @@ def run(
         return state if stop is None else _apply_stop(state, stop)
 
     step_many = stepper(tick, CHECK_EVERY, compiled, position.device)
-    fixed = compiled or surface.compiled
-    shrink = SHRINK[position.device.type] if fixed else 1
+    sizes = None
+    if compiled or surface.compiled:
+        smallest = SMALLEST_COMPILED if compiled else 1
+        sizes = batch_sizes(len(position), SHRINK[position.device.type], smallest)
     while True:
         if state.refreshing.any():
             state = solver.refresh(state, surface, dynamics)
@@ -128,7 +131,7 @@ def run(
         alive = int(running.sum())
         if progress is not None:
             progress(store.progress(state, len(position) - alive))
-        size = fitting_size(alive, len(rows), shrink)
+        size = fitting_size(alive, len(rows), sizes)
         if size < len(rows):
             store.put(rows, state)
             if alive == 0:
@@ -150,15 +153,21 @@ def _resume(checkpoint: Checkpoint, store: _Store, rows: Tensor, state: Any) -> 
     return rows, state
 
 
-def fitting_size(alive: int, rows: int, shrink: int) -> int:
-    """How many rows to go on with. A compiled batch is filled up with finished rows to a power of
-    `shrink`, because every new size is compiled anew."""
-    if shrink == 1 or alive == 0:
+def batch_sizes(rows: int, shrink: int, smallest: int) -> list[int]:
+    """The numbers of rows that a compiled batch may have, largest first: each is compiled anew, so
+    a new one must win a factor of `shrink`."""
+    sizes = [rows]
+    while sizes[-1] > smallest:
+        sizes.append(max(smallest, math.ceil(sizes[-1] / shrink)))
+    return sizes
+
+
+def fitting_size(alive: int, rows: int, sizes: list[int] | None) -> int:
+    """How many rows to go on with: those that run, filled up with finished ones to one of the
+    sizes."""
+    if sizes is None or alive == 0:
         return alive if alive < KEEP_FULL * rows else rows
-    size = SMALLEST_COMPILED
-    while size < alive:
-        size *= shrink
-    return min(size, rows)
+    return min(size for size in (rows, *sizes) if size >= alive)
 
 
 def _apply_stop(state: Any, stop: StopCondition) -> Any:
