@@ -105,8 +105,11 @@ def is_recipe(row: dict[str, Any]) -> bool:
 
 
 def label(row: dict[str, Any]) -> str:
+    """The name of a row, and how many of its draws a limit left."""
     eta0 = row.get("eta0")
-    return row["method"] if eta0 is None else f"{row['method']} ({eta0:g})"
+    name = row["method"] if eta0 is None else f"{row['method']} ({eta0:g})"
+    cut = "note" in row and row["draws"] > 0
+    return f"{name}, {row['draws']} of {row['asked']} draws" if cut else name
 
 
 def uci_ours(runs: list[dict[str, Any]], split: str) -> dict[str, list[str]]:

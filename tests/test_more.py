@@ -278,6 +278,11 @@ def test_the_page_shows_rows_that_the_paper_has_not(page, tmp_path):
     cells = "2 of 2 | 0.25, 0 | 0.9 to 1.25, 1 to 1 | 200, 8 | 3.0, 0.5 | 0.25, 0.3 | finished |"
     assert f"| glass | RLA (recipe) | {cells}" in solver
     assert "not affordable: 0 of 2" in solver
+    cut = {
+        **recipe_row("DiMS (recipe)", 1, 0.5),
+        "note": "not affordable: 1 of 2 draws in 9 seconds",
+    }
+    assert page.label(cut) == "DiMS (recipe) (0.5), 1 of 2 draws"
     assert "those of the tables in 1 of 1 runs" in text
 
 
