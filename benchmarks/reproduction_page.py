@@ -215,15 +215,12 @@ def solver_table() -> str:
 
 def _solver_cells(row: dict[str, Any]) -> str:
     """Each cell: recipe, rattle."""
-    both = (row, row.get("rattle"))
-    counts = (row["asked"], row["draws"])  # of a batch that was cut off all draws took its time
     geodesic = row["eta0"] is None
+    # All draws of a batch that was cut off took its time.
+    sides = ((row, row["asked"]), (row["rattle"], row["rattle"]["draws"]))
 
     def cells(show: Callable[[dict[str, Any], int], str]) -> str:
-        return ", ".join(
-            "-" if side is None else show(side, count)
-            for side, count in zip(both, counts, strict=True)
-        )
+        return ", ".join(show(side, count) for side, count in sides)
 
     def score(side: dict[str, Any], _: int) -> str:
         scores = side.get("test", side.get("gap"))
@@ -231,7 +228,7 @@ def _solver_cells(row: dict[str, Any]) -> str:
 
     def ratio(side: dict[str, Any], _: int) -> str:
         low, high = side["kinetic_ratio"]
-        return f"{low:.4g} to {high:.4g}" if geodesic else "-"
+        return f"{low:.4g} to {high:.4g}"
 
     texts = [
         f"{row['draws']} of {row['asked']}",

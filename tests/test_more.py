@@ -159,6 +159,7 @@ def test_a_row_that_is_too_dear_says_so(tmp_path):
     assert row["note"].startswith("not affordable: 0 of 2 draws in ")
     assert row["status"] == ["OUT_OF_TIME"] * 2
     assert "test" not in row
+    assert row["rattle"]["status"] == ["FINISHED"] * 2
     assert all(0 < reached < 0.3 for reached in row["reached"])
 
 
@@ -239,10 +240,12 @@ def recipe_row(method: str, draws: int, eta0: float | None) -> dict:
     went = {"energy_violation": [0.1, 0.25], "evaluations": [100, 300], "loss": [1.0, 2.0]}
     went |= {"status": ["FINISHED"] * 2, "reached": [1.0, 1.0], "kinetic_ratio": [1.25, 0.9]}
     fields = {**went, "asked": 2, "draws": draws, "limit": 60.0}
-    if draws == 0:
-        return fake_row(method, None, eta0, **fields, note="not affordable: 0 of 2 draws in 60 s")
     ours = {**went, "energy_violation": [0.0, 0.0], "evaluations": [7, 9], "seconds": 1.0}
-    ours |= {"kinetic_ratio": [1.0, 1.0], "test": fake_row("", 0.3)["test"]}
+    ours |= {"kinetic_ratio": [1.0, 1.0], "draws": 2}
+    if draws == 0:
+        fields["note"] = "not affordable: 0 of 2 draws in 60 s"
+        return fake_row(method, None, eta0, **fields, rattle=ours)
+    ours["test"] = fake_row("", 0.3)["test"]
     return fake_row(method, 0.25, eta0, **fields, rattle=ours)
 
 
@@ -277,7 +280,8 @@ def test_the_page_shows_rows_that_the_paper_has_not(page, tmp_path):
     solver = text.split("<!-- solver -->")[1].split("<!-- end -->")[0]
     cells = "2 of 2 | 0.25, 0 | 0.9 to 1.25, 1 to 1 | 200, 8 | 3.0, 0.5 | 0.25, 0.3 | finished |"
     assert f"| glass | RLA (recipe) | {cells}" in solver
-    assert "not affordable: 0 of 2" in solver
+    cells = "0 of 2 | 0.25, 0 |  | 200, 8 | 3.0, 0.5 | -, - | not affordable: 0 of 2"
+    assert f"| glass | DiMS (recipe) (0.1) | {cells}" in solver
     cut = {
         **recipe_row("DiMS (recipe)", 1, 0.5),
         "note": "not affordable: 1 of 2 draws in 9 seconds",

@@ -329,13 +329,18 @@ def _recipe(
         row["note"] = (
             f"not affordable: {row['draws']} of {row['asked']} draws in {seconds:.0f} seconds"
         )
+    # Paired: the draws that the recipe finished, or all where it finished none.
+    compared = done if done.any() else ~done
+    began = time.perf_counter()
+    ours = follow(velocities[compared])
+    row["rattle"] = {
+        "draws": int(compared.sum()),
+        **_how_it_went(ours, time.perf_counter() - began),
+    }
     if not done.any():
         return row
-    began = time.perf_counter()
-    ours = follow(velocities[done])
-    beside = _how_it_went(ours, time.perf_counter() - began)
-    beside |= _scores(problem, posterior, ours.end)
-    row["rattle"] = {key: value for key, value in beside.items() if key not in DRAWN}
+    scores = _scores(problem, posterior, ours.end)
+    row["rattle"] |= {key: value for key, value in scores.items() if key not in DRAWN}
     return row | _scores(problem, posterior, path.end[done])
 
 
