@@ -216,8 +216,9 @@ def solver_table() -> str:
 def _solver_cells(row: dict[str, Any]) -> str:
     """Each cell: recipe, rattle."""
     geodesic = row["eta0"] is None
-    # All draws of a batch that was cut off took its time.
-    sides = ((row, row["asked"]), (row["rattle"], row["rattle"]["draws"]))
+    sides = [(row, row["asked"])]  # all draws of a batch that was cut off took its time
+    if "rattle" in row:
+        sides.append((row["rattle"], row["rattle"].get("draws", row["draws"])))
 
     def cells(show: Callable[[dict[str, Any], int], str]) -> str:
         return ", ".join(show(side, count) for side, count in sides)
