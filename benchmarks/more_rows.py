@@ -24,7 +24,7 @@ import torch
 
 from dims.data.uci import UCI_NAMES
 from dims.experiments import banana, snelson, uci
-from dims.experiments.more import MoreSettings, Problem, row_names, run_more
+from dims.experiments.more import MoreSettings, Problem, row_names, run_more, run_rows
 
 UCI_SEEDS = 5
 # The longest first, so that no process is left alone with one of them at the end.
@@ -82,9 +82,15 @@ def run_unit(unit: Unit, options: argparse.Namespace) -> None:
             last = what.split()[0]
             print(f"{time.perf_counter() - began:7.1f} s  {unit.name}: {what}", flush=True)
 
-    only = None if options.rows is None else [row for row in options.rows if row != "network"]
-    result = run_more(problem, settings, options.out, say, only)
-    say("done" if result is not None else "rows are missing still")
+    names = row_names(problem, settings)
+    if options.rows is not None:
+        if unknown := set(options.rows) - {"network", *names}:
+            raise SystemExit(f"--rows: {', '.join(unknown)}; there are network, {', '.join(names)}")
+        names = [name for name in names if name in options.rows]
+    complete = run_rows(problem, settings, options.out, names, say)
+    if complete:
+        run_more(problem, settings, options.out)
+    say("done" if complete else "rows are missing still")
 
 
 @dataclass

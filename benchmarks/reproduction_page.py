@@ -5,14 +5,16 @@
     python benchmarks/reproduction_page.py snelson runs/snelson
     python benchmarks/reproduction_page.py tables
 
-The first three keep what tables need of each run, in one small JSON file; the last writes the
-cells beside the paper's (CSV) and the text between the marks of the page.
+The first three keep what tables need of each run, in one small JSON file, and in another what
+benchmarks/more_rows.py computed for it, if that is in the folder; the last writes the cells beside
+the paper's (CSV) and the text between the marks of the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import statistics
 from collections import Counter
@@ -23,10 +25,13 @@ from typing import Any
 from dims.experiments import banana, uci
 from dims.experiments.comparison import Cell, compare, markdown, write_csv
 from dims.experiments.runs import load_runs
+from dims.report.join import joined
 
 RESULTS, PAGE = Path("results"), Path("docs/reproduction.md")
 METRICS = ("accuracy", "nll", "brier", "ece", "mce", "auroc")
-BULKY = ("evaluations", "energy_violation", "loss", "status")
+BULKY = ("evaluations", "energy_violation", "loss", "status", "verdict", "kinetic_ratio", "reached")
+# Of each draw, and in no table.
+NOT_SHOWN = ("gradient_norm", "smallest_eigenvalue")
 # What figures and reports need and tables do not; benchmarks/figures.py keeps it.
 DRAWN_ROWS = ("curves", "mean", "std", "map", "calibration")
 DRAWN = ("grid", "points", "map", "movies", "movie_grid", "trajectories", "landscape")
@@ -39,13 +44,18 @@ def gather(name: str, folder: Path) -> None:
             run.pop(key, None)
         for row in run["rows"]:
             _shorten(row)
+            _shorten(row.get("rattle", {}))
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(_rounded(runs)) + "\n")
+    kinds = {name: [run for run in runs if "more" not in run]}
+    kinds[f"{name}_more"] = [run for run in runs if "more" in run]
+    for kind, found in kinds.items():
+        if found:  # a folder may hold one kind alone; the other stays as it is
+            (RESULTS / f"{kind}.json").write_text(json.dumps(_rounded(found)) + "\n")
 
 
 def _shorten(row: dict[str, Any]) -> None:
     """Lists over draws become their mean or worst."""
-    for key in DRAWN_ROWS:
+    for key in (*DRAWN_ROWS, *NOT_SHOWN):
         row.pop(key, None)
     for key in BULKY:
         value = row.pop(key, None)
@@ -55,8 +65,12 @@ def _shorten(row: dict[str, Any]) -> None:
             row["evaluations"] = statistics.fmean(value)
         elif value and key == "energy_violation":
             row["energy_violation"] = max(value)
-        elif value and key == "status":
-            row["status"] = dict(Counter(value))
+        elif value and key in ("status", "verdict"):
+            row[key] = dict(Counter(value))
+        elif value and key == "kinetic_ratio":
+            row[key] = [min(value), max(value)]
+        elif value and key == "reached":
+            row[key] = min(value)
 
 
 def _rounded(value: Any) -> Any:
@@ -68,13 +82,60 @@ def _rounded(value: Any) -> Any:
 
 
 def read(name: str) -> list[dict[str, Any]]:
-    return list(json.loads((RESULTS / f"{name}.json").read_text()))
+    """The runs of an experiment with all their rows, the paper's and ours."""
+    files = (RESULTS / f"{name}.json", RESULTS / f"{name}_more.json")
+    return joined([run for file in files if file.exists() for run in json.loads(file.read_text())])
 
 
 def uci_table(table: str) -> str:
-    cells = compare(table, read("uci"), uci.METRIC_NAMES)
+    runs = read("uci")
+    cells = compare(table, runs, uci.METRIC_NAMES)
     write_csv(cells, RESULTS / f"{table.removeprefix('tab:')}.csv")
-    return markdown(cells, METRICS) + "\n\n" + verdicts(cells)
+    ours = uci_ours(runs, table.removeprefix("tab:uci_"))
+    return markdown(cells, METRICS, ours) + "\n\n" + verdicts(cells)
+
+
+def is_ours(row: dict[str, Any]) -> bool:
+    """Whether a row is one of a method that the paper has not, or of its solver once more."""
+    return row["method"] in ("Ensemble", "SWAG", "DiMS defaults") or is_recipe(row)
+
+
+def is_recipe(row: dict[str, Any]) -> bool:
+    return row["method"].endswith("(recipe)")
+
+
+def label(row: dict[str, Any]) -> str:
+    """The name of a row, and how many of its draws a limit left."""
+    eta0 = row.get("eta0")
+    name = row["method"] if eta0 is None else f"{row['method']} ({eta0:g})"
+    cut = "note" in row and row["draws"] > 0
+    return f"{name}, {row['draws']} of {row['asked']} draws" if cut else name
+
+
+def uci_ours(runs: list[dict[str, Any]], split: str) -> dict[str, list[str]]:
+    """For each set the lines of methods that the paper has not: ours ± s.e., per-sample."""
+    lines: dict[str, list[str]] = {}
+    for dataset in dict.fromkeys(run["dataset"] for run in runs):
+        rows = [row for run in runs if run["dataset"] == dataset for row in run["rows"]]
+        for name in dict.fromkeys(label(row) for row in rows if is_ours(row)):
+            same = [row for row in rows if label(row) == name]
+            found = [row[split]["per_sample"] for row in same if split in row]
+            if found:
+                text = " | ".join(
+                    with_error([scores[uci.METRIC_NAMES.get(m, m)] for scores in found])
+                    for m in METRICS
+                )
+            else:
+                text = " | ".join([same[0].get("note", "-"), *[""] * (len(METRICS) - 1)])
+            lines.setdefault(dataset, []).append(f"| {dataset} | {name} | {text} |")
+    return lines
+
+
+def with_error(values: list[float]) -> str:
+    mean = f"{statistics.fmean(values):.3f}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ± {statistics.stdev(values) / math.sqrt(len(values)):.3f}"
 
 
 def verdicts(cells: list[Cell]) -> str:
@@ -89,10 +150,10 @@ def verdicts(cells: list[Cell]) -> str:
 def uci_readings() -> str:
     """Test NLL of single draws and of the averaged predictive, mean over seeds."""
     runs = read("uci")
-    names = list(dict.fromkeys((row["method"], row["eta0"]) for run in runs for row in run["rows"]))
+    names = list(dict.fromkeys(label(row) for run in runs for row in run["rows"]))
     sets = list(dict.fromkeys(run["dataset"] for run in runs))
     lines = ["| method | " + " | ".join(sets) + " |", "| --- |" + " --- |" * len(sets)]
-    for method, eta0 in names:
+    for name in names:
         texts = []
         for dataset in sets:
             rows = [
@@ -100,18 +161,91 @@ def uci_readings() -> str:
                 for run in runs
                 if run["dataset"] == dataset
                 for row in run["rows"]
-                if (row["method"], row["eta0"]) == (method, eta0)
+                if label(row) == name and "test" in row
             ]
+            if not rows:
+                texts.append("-")
+                continue
             single = statistics.fmean(row["per_sample"]["nll"] for row in rows)
             joint = statistics.fmean(row["ensemble"]["nll"] for row in rows)
             texts.append(f"{single:.3f} / {joint:.3f}")
-        label = method if eta0 is None else f"{method} ({eta0:g})"
-        lines.append(f"| {label} | " + " | ".join(texts) + " |")
+        lines.append(f"| {name} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
 
 
+def uci_averaged() -> str:
+    """Test metrics of the averaged predictive, mean over sets and seeds; the recipe has few."""
+    runs = read("uci")
+    rows = [row for run in runs for row in run["rows"] if not is_recipe(row)]
+    lines = ["| method | runs | " + " | ".join(METRICS) + " |", "| --- " * 8 + "|"]
+    for name in dict.fromkeys(label(row) for row in rows):
+        found = [row["test"]["ensemble"] for row in rows if label(row) == name]
+        texts = [
+            f"{statistics.fmean(scores[uci.METRIC_NAMES.get(m, m)] for scores in found):.3f}"
+            for m in METRICS
+        ]
+        lines.append(f"| {name} | {len(found)} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def networks() -> str:
+    """Whether the rows that were computed later are of the networks of the tables."""
+    later = [run for name in ("uci", "banana", "snelson") for run in read(name) if _has_ours(run)]
+    same = sum(run.get("same_network", False) for run in later)
+    return f"Their networks, trained again, are those of the tables in {same} of {len(later)} runs."
+
+
+def _has_ours(run: dict[str, Any]) -> bool:
+    return any(is_ours(row) for row in run["rows"])
+
+
+def solver_table() -> str:
+    """Rows of the recipe and the same draws by rattle; seconds are of one core, for one draw."""
+    lines = [
+        "| set | method | draws | worst energy violation | T(end)/T(0) | gradients a draw | "
+        "seconds a draw | test NLL | the recipe |",
+        "| --- " * 9 + "|",
+    ]
+    for name in ("uci", "banana", "snelson"):
+        for run in read(name):
+            for row in filter(is_recipe, run["rows"]):
+                lines.append(f"| {run['dataset']} | {label(row)} | {_solver_cells(row)} |")
+    return "\n".join(lines)
+
+
+def _solver_cells(row: dict[str, Any]) -> str:
+    """Each cell: recipe, rattle."""
+    geodesic = row["eta0"] is None
+    sides = [(row, row["asked"])]  # all draws of a batch that was cut off took its time
+    if "rattle" in row:
+        sides.append((row["rattle"], row["rattle"].get("draws", row["draws"])))
+
+    def cells(show: Callable[[dict[str, Any], int], str]) -> str:
+        return ", ".join(show(side, count) for side, count in sides)
+
+    def score(side: dict[str, Any], _: int) -> str:
+        scores = side.get("test", side.get("gap"))
+        return "-" if scores is None else f"{scores['per_sample']['nll']:.3g}"
+
+    def ratio(side: dict[str, Any], _: int) -> str:
+        low, high = side["kinetic_ratio"]
+        return f"{low:.4g} to {high:.4g}"
+
+    texts = [
+        f"{row['draws']} of {row['asked']}",
+        cells(lambda side, _: f"{side['energy_violation']:.2g}"),
+        cells(ratio) if geodesic else "",
+        cells(lambda side, _: f"{side['evaluations']:.0f}"),
+        cells(lambda side, count: f"{side['seconds'] / count:.1f}"),
+        cells(score),
+        row.get("note", "finished"),
+    ]
+    return " | ".join(texts)
+
+
 def banana_table() -> str:
-    cells = compare("tab:banana-classification", read("banana"), banana.METRIC_NAMES)
+    runs = read("banana")
+    cells = compare("tab:banana-classification", runs, banana.METRIC_NAMES)
     write_csv(cells, RESULTS / "banana.csv")
     lines = ["| method | metric | paper ± s.d. | ours | averaged predictive |", "| --- " * 5 + "|"]
     lines += [
@@ -119,6 +253,16 @@ def banana_table() -> str:
         f"{c.ensemble:.3f} |"
         for c in cells
     ]
+    for row in filter(is_ours, (row for run in runs for row in run["rows"])):
+        for metric in dict.fromkeys(c.metric for c in cells):
+            if "test" not in row:
+                lines.append(f"| {label(row)} | {metric} | | {row.get('note', '-')} | |")
+                continue
+            ours, joint = (
+                row["test"][reading][banana.METRIC_NAMES.get(metric, metric)]
+                for reading in ("per_sample", "ensemble")
+            )
+            lines.append(f"| {label(row)} | {metric} | | {ours:.3f} | {joint:.3f} |")
     return "\n".join(lines)
 
 
@@ -130,6 +274,10 @@ def snelson_table() -> str:
     ]
     for run in read("snelson"):
         for row in run["rows"]:
+            if "gap" not in row:
+                note = f"{row.get('note', '-')} | | | | |"
+                lines.append(f"| {run['curvature_kind']} | {label(row)} | {note} |")
+                continue
             gap, data = row["spread_gap"], row["spread_data"]
             numbers = [
                 f"{row['train']['per_sample']['nll']:.3f}",
@@ -139,7 +287,7 @@ def snelson_table() -> str:
                 f"{data:.3g}",
                 f"{gap / data:.1f}" if data > 0 else "-",
             ]
-            lines.append(f"| {run['curvature_kind']} | {row['method']} | {' | '.join(numbers)} |")
+            lines.append(f"| {run['curvature_kind']} | {label(row)} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
@@ -147,8 +295,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "uci-test": ("uci", lambda: uci_table("tab:uci_test")),
     "uci-train": ("uci", lambda: uci_table("tab:uci_train")),
     "uci-readings": ("uci", uci_readings),
+    "uci-averaged": ("uci", uci_averaged),
     "banana": ("banana", banana_table),
     "snelson": ("snelson", snelson_table),
+    "networks": ("uci_more", networks),
+    "solver": ("uci_more", solver_table),
 }
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from dims.data.paper import select
 from dims.experiments import uci
 from dims.experiments.comparison import compare, markdown, write_csv
+from dims.experiments.more import Problem
 from dims.experiments.runs import load_runs, once
 from dims.experiments.training import Training, mlp, train
 from dims.report.figures import write_figure
@@ -154,10 +155,19 @@ def test_the_quick_run_of_the_command_line(tmp_path, monkeypatch):
     run = json.loads((tmp_path / "u_quick" / "glass_0.json").read_text())
     assert [row["method"] for row in run["rows"]][:4] == ["MAP", "LA", "LinLA", "RLA"]
     assert all(0 <= row["test"]["per_sample"]["accuracy"] <= 1 for row in run["rows"])
+    assert (
+        gradient_norm_again(uci.problem_of("glass", 0, tiny(uci.UciSettings())))
+        == (run["gradient_norm"])
+    )
     assert "glass" in result.output
     wrong = CliRunner().invoke(app, ["reproduce", "uci", "--dataset", "iris"])
     assert wrong.exit_code == 2
     assert "vehicle" in wrong.output
+
+
+def gradient_norm_again(problem: Problem) -> float:
+    """Of the network that later rows are computed from."""
+    return problem.posterior(problem.task.train(problem.seed)).gradient_norm
 
 
 def tiny(settings: uci.UciSettings) -> uci.UciSettings:
@@ -187,6 +197,7 @@ def test_banana_and_snelson_score_every_method(tmp_path):
     assert [row["method"] for row in run["rows"]] == names
     scores = run["rows"][0]["test"]["per_sample"]
     assert scores["accuracy_percent"] == pytest.approx(100 * scores["accuracy"])
+    assert gradient_norm_again(banana.problem_of(settings)) == run["gradient_norm"]
     cells = compare("tab:banana-classification", [run], banana.METRIC_NAMES)
     assert {c.method for c in cells if c.verdict != "not run"} == {"MAP", "LA", "LinLA", "RLA"}
 
@@ -198,6 +209,7 @@ def test_banana_and_snelson_score_every_method(tmp_path):
     run = snelson.run_snelson(settings, tmp_path / "runs")
     assert [row["method"] for row in run["rows"]] == names
     assert all(math.isfinite(row["train"]["per_sample"]["nll"]) for row in run["rows"])
+    assert gradient_norm_again(snelson.problem_of(settings)) == run["gradient_norm"]
     assert run["rows"][0]["spread_gap"] == 0
     assert run["rows"][1]["spread_gap"] > 0
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,15 @@ def _verdict(number: PaperNumber, ours: float, error: float) -> str:
     return "better" if gain > 0 else "worse"
 
 
-def markdown(cells: Sequence[Cell], metrics: Sequence[str]) -> str:
-    """A table with a line for each dataset and method: paper → ours, and the verdict's sign."""
+def markdown(
+    cells: Sequence[Cell],
+    metrics: Sequence[str],
+    ours_only: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """A table with a line for each dataset and method: paper → ours, and the verdict's sign.
+
+    `ours_only` has further lines of a dataset, of methods that the paper has not.
+    """
     signs = {"better": "+", "same": "=", "worse": "-", "not run": "?"}
     lines = [
         "| set | method | " + " | ".join(metrics) + " |",
@@ -102,6 +109,8 @@ def markdown(cells: Sequence[Cell], metrics: Sequence[str]) -> str:
     seen: dict[tuple[str, str, float | None], dict[str, Cell]] = {}
     for cell in cells:
         seen.setdefault((cell.dataset, cell.method, cell.eta0), {})[cell.metric] = cell
+    rest = ours_only or {}
+    last = {dataset: (method, eta0) for dataset, method, eta0 in seen}
     for (dataset, method, eta0), row in seen.items():
         name = method if eta0 is None else f"{method} ({eta0:g})"
         texts = [
@@ -109,6 +118,8 @@ def markdown(cells: Sequence[Cell], metrics: Sequence[str]) -> str:
             for m in metrics
         ]
         lines.append(f"| {dataset} | {name} | " + " | ".join(texts) + " |")
+        if last[dataset] == (method, eta0):
+            lines += rest.get(dataset, ())
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ from dims.solvers.rows import Status
 from dims.solvers.snapshot import SnapshotError
 from dims.store.folder import write_text
 
-__all__ = ["MoreSettings", "Problem", "Stopwatch", "row_names", "run_more"]
+__all__ = ["MoreSettings", "Problem", "Stopwatch", "row_names", "run_more", "run_rows"]
 
 Outputs = Callable[[Tensor], Tensor]
 Report = Callable[[str], None]
@@ -96,42 +96,52 @@ def row_names(problem: Problem, settings: MoreSettings) -> list[str]:
 
 
 def run_more(
-    problem: Problem,
-    settings: MoreSettings,
-    out: Path,
-    report: Report | None = None,
-    only: Sequence[str] | None = None,
-) -> dict[str, Any] | None:
-    """The result of all rows, from the folder if it is there; None while rows are missing.
-
-    Each row is kept as soon as it is done. `only` names the rows to compute now; with none of
-    them, `only=()`, the network is trained and kept.
-    """
-    say = report or (lambda _: None)
-    target, parts = out / f"{problem.name}_more.json", out / f"{problem.name}_more.parts"
+    problem: Problem, settings: MoreSettings, out: Path, report: Report | None = None
+) -> dict[str, Any]:
+    """The result of all rows, from the folder if it is there."""
+    target, parts = _places(problem, out)
     names = row_names(problem, settings)
-    wanted = [name for name in names if only is None or name in only]
-    parts.mkdir(parents=True, exist_ok=True)
-    files = {name: parts / f"{name}.row" for name in names}
     if not target.exists():
-        model = _network(problem, parts / "network.safetensors", say)
-        missing = [name for name in wanted if not files[name].exists()]
-        if missing:
-            say("curvature and evidence")
-            posterior = problem.posterior(model)
-        for name in missing:
-            say(name)
-            row = _row(name, problem, settings, model, posterior, parts)
-            network = {key: getattr(posterior, key) for key in ("prior_precision", "gradient_norm")}
-            write_text(files[name], json.dumps({"network": network, "row": row}))
-            (parts / f"{name}.safetensors").unlink(missing_ok=True)
-        if not all(file.exists() for file in files.values()):
-            return None
+        run_rows(problem, settings, out, names, report)
+    files = [parts / f"{name}.row" for name in names]
     return once(target, lambda: _gathered(problem, settings, files))
 
 
-def _gathered(problem: Problem, settings: MoreSettings, files: dict[str, Path]) -> dict[str, Any]:
-    entries = [json.loads(file.read_text()) for file in files.values()]
+def run_rows(
+    problem: Problem,
+    settings: MoreSettings,
+    out: Path,
+    names: Sequence[str],
+    report: Report | None = None,
+) -> bool:
+    """Compute the named rows that are missing, and say whether all rows are there now.
+
+    Each is kept as soon as it is done. Without names the network is trained and kept.
+    """
+    say = report or (lambda _: None)
+    _, parts = _places(problem, out)
+    parts.mkdir(parents=True, exist_ok=True)
+    model = _network(problem, parts / "network.safetensors", say)
+    missing = [name for name in names if not (parts / f"{name}.row").exists()]
+    if missing:
+        say("curvature and evidence")
+        posterior = problem.posterior(model)
+        network = {key: getattr(posterior, key) for key in ("prior_precision", "gradient_norm")}
+    for name in missing:
+        say(name)
+        row = _row(name, problem, settings, model, posterior, parts)
+        write_text(parts / f"{name}.row", json.dumps({"network": network, "row": row}))
+        (parts / f"{name}.safetensors").unlink(missing_ok=True)
+    return all((parts / f"{name}.row").exists() for name in row_names(problem, settings))
+
+
+def _places(problem: Problem, out: Path) -> tuple[Path, Path]:
+    """Where the result goes, and the folder of its rows, which no search for results finds."""
+    return out / f"{problem.name}_more.json", out / f"{problem.name}_more.parts"
+
+
+def _gathered(problem: Problem, settings: MoreSettings, files: list[Path]) -> dict[str, Any]:
+    entries = [json.loads(file.read_text()) for file in files]
     return {
         **problem.facts,
         "seed": problem.seed,
@@ -319,13 +329,18 @@ def _recipe(
         row["note"] = (
             f"not affordable: {row['draws']} of {row['asked']} draws in {seconds:.0f} seconds"
         )
+    # Paired: the draws that the recipe finished, or all where it finished none.
+    compared = done if done.any() else ~done
+    began = time.perf_counter()
+    ours = follow(velocities[compared])
+    row["rattle"] = {
+        "draws": int(compared.sum()),
+        **_how_it_went(ours, time.perf_counter() - began),
+    }
     if not done.any():
         return row
-    began = time.perf_counter()
-    ours = follow(velocities[done])
-    beside = _how_it_went(ours, time.perf_counter() - began)
-    beside |= _scores(problem, posterior, ours.end)
-    row["rattle"] = {key: value for key, value in beside.items() if key not in DRAWN}
+    scores = _scores(problem, posterior, ours.end)
+    row["rattle"] |= {key: value for key, value in scores.items() if key not in DRAWN}
     return row | _scores(problem, posterior, path.end[done])
 
 

@@ -136,4 +136,4 @@ def run_uci_more(
                     report(f"{name}: {what}")
 
             runs.append(run_more(problem_of(dataset, seed, settings), more, out, say))
-    return [run for run in runs if run is not None]
+    return runs

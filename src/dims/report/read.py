@@ -8,6 +8,7 @@ from typing import Any
 
 from dims.draws.storage import DrawsFileError
 from dims.report.draws_page import draws_page, read_draws, read_store
+from dims.report.join import joined
 from dims.report.parts import ReportError
 from dims.report.results_page import results_page
 
@@ -36,7 +37,7 @@ def read_page(place: Path) -> dict[str, Any]:
     folder = place if place.is_dir() else place.parent
     comparison = folder / "comparison.csv"
     try:
-        return results_page(runs, comparison if comparison.exists() else None)
+        return results_page(joined(runs), comparison if comparison.exists() else None)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ReportError(
             f"{place}: not as dims reproduce writes results ({error!r}); make the run again"
