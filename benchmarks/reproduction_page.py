@@ -268,26 +268,28 @@ def banana_table() -> str:
 
 def snelson_table() -> str:
     lines = [
-        "| curvature | method | NLL, data | NLL, gap | ensemble NLL, gap | spread in the gap | "
-        "in the data | ratio |",
+        "| start, curvature | method | NLL, data | NLL, gap | ensemble NLL, gap | "
+        "spread in the gap | in the data | ratio |",
         "| --- " * 8 + "|",
     ]
     for run in read("snelson"):
+        trained = run.get("settings", {}).get("trained", True)
+        start = f"{'trained' if trained else 'random'}, {run['curvature_kind']}"
         for row in run["rows"]:
             if "gap" not in row:
                 note = f"{row.get('note', '-')} | | | | |"
-                lines.append(f"| {run['curvature_kind']} | {label(row)} | {note} |")
+                lines.append(f"| {start} | {label(row)} | {note} |")
                 continue
             gap, data = row["spread_gap"], row["spread_data"]
             numbers = [
-                f"{row['train']['per_sample']['nll']:.3f}",
+                f"{row['train']['per_sample']['nll']:.3g}",
                 f"{row['gap']['per_sample']['nll']:.3g}",
                 f"{row['gap']['ensemble']['nll']:.3g}",
                 f"{gap:.3g}",
                 f"{data:.3g}",
                 f"{gap / data:.1f}" if data > 0 else "-",
             ]
-            lines.append(f"| {run['curvature_kind']} | {label(row)} | {' | '.join(numbers)} |")
+            lines.append(f"| {start} | {label(row)} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -71,23 +72,28 @@ def test_the_uncertainty_near_and_far():
     run = kept("banana")
     side, (low, high) = run["map"]["side"], run["map"]["x"]
     ticks = [low + i * (high - low) / (side - 1) for i in range(side)]
-    far = [x * x + y * y > 9 for y in ticks for x in ticks]
-    said = {}
-    for row in run["rows"]:
-        variances = [p * (1 - p) for p in row["map"]["probability"]]
-        for where in (False, True):
-            chosen = [v for v, f in zip(variances, far, strict=True) if f == where]
-            said[row["method"], where] = f"{statistics.fmean(chosen):.3f}".lstrip("0")
-    near = f"is {said['MAP', False]} for MAP, {said['RLA', False]} for RLA and"
-    assert f"{near} {said['DiMS', False]} for DiMS; further out" in page()
-    far_out = f"further out {said['MAP', True]}, {said['RLA', True]} and {said['DiMS', True]}"
-    assert far_out in page()
+    distances = [
+        min(math.dist((x, y), point[:2]) for point in run["points"]) for y in ticks for x in ticks
+    ]
+
+    def mean(values: list[float], near: bool) -> str:
+        chosen = [
+            v for v, d in zip(values, distances, strict=True) if (d < 0.3 if near else d > 1.5)
+        ]
+        return f"{statistics.fmean(chosen):.3f}".lstrip("0")
+
+    rows = {row["method"]: row["map"] for row in run["rows"]}
+    classes = {name: [p * (1 - p) for p in row["probability"]] for name, row in rows.items()}
+    spread = rows["DiMS"]["variance"]
+    text = " ".join(page().split())
+    near = f"is {mean(spread, True)} within 0.3 of a training point"
+    assert f"{near} and {mean(spread, False)}" in text
+    dims = f"class is {mean(classes['DiMS'], True)} and {mean(classes['DiMS'], False)}."
+    assert f"{dims} MAP has {mean(classes['MAP'], True)} and {mean(classes['MAP'], False)}" in text
+    assert float(mean(spread, False)) > 5 * float(mean(spread, True))
 
 
-def test_the_short_runs_are_called_short():
-    for name in ("banana", "snelson"):
-        settings = kept(name)["settings"]
-        said = f"η₀ = {settings['friction']:g}"
-        assert f"{name.title()} with {said}" in page()
-        assert f"t₁ = {settings['max_time']:g}" in page()
-    assert f"{kept('snelson')['draws']} draws and gentler settings" in page()
+def test_figures_are_of_the_papers_settings():
+    banana, snelson = kept("banana")["settings"], kept("snelson")["settings"]
+    assert (banana["friction"], banana["max_time"], banana["draws"]) == (0.01, 100.0, 50)
+    assert (snelson["friction"], snelson["max_time"], snelson["draws"]) == (0.1, 50.0, 100)

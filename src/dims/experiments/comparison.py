@@ -12,7 +12,7 @@ from typing import Any
 
 from dims.data.paper import PaperNumber, select
 
-__all__ = ["Cell", "compare", "markdown", "write_csv"]
+__all__ = ["Cell", "compare", "markdown", "verdict", "write_csv"]
 
 HIGHER_IS_BETTER = ("accuracy", "auroc")
 COMBINED_ERRORS = 2.0  # how many of them still count as the same
@@ -78,11 +78,11 @@ def _cell(number: PaperNumber, runs: list[dict[str, Any]], names: dict[str, str]
         error=error,
         ensemble=statistics.fmean(joint) if joint else math.nan,
         seeds=len(values),
-        verdict=_verdict(number, ours, error) if values else "not run",
+        verdict=verdict(number, ours, error) if values else "not run",
     )
 
 
-def _verdict(number: PaperNumber, ours: float, error: float) -> str:
+def verdict(number: PaperNumber, ours: float, error: float) -> str:
     combined = math.hypot(number.error or 0.0, 0.0 if math.isnan(error) else error)
     higher = number.metric.removesuffix("_percent") in HIGHER_IS_BETTER
     gain = ours - number.mean if higher else number.mean - ours

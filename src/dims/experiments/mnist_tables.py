@@ -1,0 +1,99 @@
+"""The paper's tables of MNIST and Fashion-MNIST beside our runs, and our runs beside each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dims.data.paper import PaperNumber, select
+from dims.experiments.comparison import Cell, verdict
+from dims.experiments.image_scores import compare_pairs, load_per_image
+
+__all__ = ["compare_images", "compare_with_map"]
+
+# The paper does not say which EMNIST: both that we have stand beside its number.
+OURS = {
+    "emnist": ("emnist_mnist", "emnist_letters"),
+    "fashion_mnist": ("fashion_mnist",),
+    "kmnist": ("kmnist",),
+    "mnist": ("mnist",),
+}
+TABLES = (
+    "tab:id-main",
+    "tab:ood-main",
+    "tab:hessian-influence",
+    "tab:id-seed0",
+    "tab:id-seed1",
+    "tab:id-seed2",
+)
+METRICS = {"brier": "brier_mean"}  # these tables take the mean over classes
+CURVATURES = {"D": "diagonal", "K": "kronecker", "LR": "low_rank"}
+AUROC = "auroc_max_probability"
+
+
+def compare_images(runs: list[dict[str, Any]]) -> list[Cell]:
+    """Every number of the paper on images; the tables of one seed are ours of the same number."""
+    numbers = [number for table in TABLES for number in select(table=table)]
+    return [cell for number in numbers for cell in _cells(number, runs)]
+
+
+def compare_with_map(run: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """For every row, its metrics less MAP's with intervals over resampled images."""
+
+    def load(row: dict[str, Any]) -> Any:
+        return load_per_image(folder / f"{row['per_image']}.safetensors")
+
+    (alone,) = (row for row in run["rows"] if row["method"] == "MAP")
+    reference = load(alone)
+    return [
+        {"method": row["method"], "t1": row["t1"], **compare_pairs(load(row), reference)}
+        for row in run["rows"]
+        if row is not alone
+    ]
+
+
+def _cells(number: PaperNumber, runs: list[dict[str, Any]]) -> Iterable[Cell]:
+    method, _, letter = number.method.partition("-")
+    curvature = CURVATURES.get(letter, "low_rank")
+    seed = int(number.table[-1]) if number.table.startswith("tab:id-seed") else 0
+    rows = [
+        row
+        for run in runs
+        if (run["dataset"], run["seed"]) == (number.dataset, seed)
+        and run["part"].endswith(curvature)
+        for row in run["rows"]
+        if row["method"] == method
+        and (number.t1 is None or row["t1"] == number.t1)
+        and (number.eta0 is None or row["eta0"] == number.eta0)
+    ]
+    if number.split == "ood":
+        assert number.evaluated_on is not None
+        for name in OURS[number.evaluated_on]:
+            yield _cell(number, [row["ood"][name] for row in rows], AUROC, f"auroc {name}")
+    else:
+        metric = METRICS.get(number.metric, number.metric)
+        yield _cell(number, [row["test"] for row in rows], metric, number.metric)
+
+
+def _cell(number: PaperNumber, found: list[dict[str, Any]], metric: str, shown: str) -> Cell:
+    """The paper's errors are over draws, and so are ours."""
+    ours = found[0]["per_sample"][metric] if found else math.nan
+    error = found[0]["per_sample_error"][metric] if found else math.nan
+    return Cell(
+        table=number.table,
+        dataset=number.dataset,
+        split=number.split,
+        method=number.method,
+        t1=number.t1,
+        eta0=number.eta0,
+        metric=shown,
+        paper=number.mean,
+        paper_error=number.error,
+        ours=ours,
+        error=error,
+        ensemble=found[0]["ensemble"][metric] if found else math.nan,
+        seeds=len(found),
+        verdict=verdict(number, ours, error) if found else "not run",
+    )
