@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -21,6 +22,7 @@ More = Annotated[
     ),
 ]
 
+AUROC = "auroc_max_probability"
 reproduce = typer.Typer(no_args_is_help=True)
 
 
@@ -221,6 +223,78 @@ def show_more(runs: list[dict[str, Any]], split: str, console: Console, out: Pat
                 row.get("note", ""),
             )
     console.print(shown)
+    console.print(f"Results: {out}")
+
+
+@reproduce.command()
+def mnist(
+    part: Annotated[
+        str, typer.Option(help="subset (the paper's settings), full (all images) or peers.")
+    ] = "subset",
+    dataset: Annotated[str, typer.Option(help="mnist or fashion_mnist.")] = "mnist",
+    seed: Annotated[int, typer.Option(min=0, help="0 to 2 have the paper's η₀ and t₁.")] = 0,
+    curvature: Annotated[
+        str, typer.Option(help="Of the subset: low_rank, kronecker or diagonal.")
+    ] = "low_rank",
+    draws: Annotated[int | None, typer.Option(min=1, help="Instead of 100 or 20.")] = None,
+    quick: Annotated[bool, typer.Option(help="A minute: few images, epochs and draws.")] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda; whole runs want a GPU.")] = "cpu",
+    out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
+        "runs/mnist"
+    ),
+) -> None:
+    """LeNet on images: the paper's tables, the whole training set, and deep ensembles.
+
+    Example: dims reproduce mnist --quick
+    """
+    from dataclasses import replace
+
+    from dims.experiments import mnist as experiment
+    from dims.experiments.comparison import write_csv
+    from dims.experiments.image_scores import FOREIGN
+    from dims.experiments.mnist_tables import compare_images
+
+    runs: dict[str, tuple[Any, Any]] = {
+        "subset": (experiment.run_subset, experiment.SubsetSettings(curvature=curvature)),
+        "full": (experiment.run_full, experiment.FullSettings()),
+        "peers": (experiment.run_peers, experiment.PeerSettings()),
+    }
+    choices: list[tuple[str, str, Any]] = [("part", part, runs), ("dataset", dataset, FOREIGN)]
+    for given, name, known in choices:
+        if name not in known:
+            raise typer.BadParameter(f"{given} {name!r} is unknown; there are {', '.join(known)}")
+    settings = experiment.ImageSettings(dataset, seed, device=device)
+    run_part, how = runs[part]
+    if part == "subset" and seed in experiment.SEED_RUNS:
+        friction, times = experiment.SEED_RUNS[seed]
+        how = replace(how, friction=friction, times=times)
+    if draws is not None:
+        how = replace(how, draws=draws)
+    if quick:
+        settings, how = experiment.quick(settings), experiment.quick_part(how)
+        out = out.with_name(out.name + "_quick")
+    console = Console()
+    with console.status("starting") as status:
+        run = run_part(settings, how, out, status.update)
+    title = f"{dataset}: accuracy and NLL of one draw and of all averaged; AUROC of all"
+    shown = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("method", "t₁", "accuracy", "NLL", "ECE", *FOREIGN[dataset]):
+        shown.add_column(column.replace("_", "\n"))
+    for row in run["rows"]:
+        alone, together = row["test"]["per_sample"], row["test"]["ensemble"]
+        shown.add_row(
+            row["method"],
+            "" if row["t1"] is None else f"{row['t1']:g}",
+            f"{alone['accuracy']:.4f}\n{together['accuracy']:.4f}",
+            f"{alone['nll']:.4g}\n{together['nll']:.4g}",
+            f"{together['ece']:.3f}",
+            *(f"{scores['ensemble'][AUROC]:.3f}" for scores in row["ood"].values()),
+        )
+    console.print(shown)
+    if part == "subset" and not quick:
+        cells = [cell for cell in compare_images([run]) if cell.verdict != "not run"]
+        write_csv(cells, out / f"{run['part']}.csv")
+        console.print(f"Beside the paper: {out / (run['part'] + '.csv')}")
     console.print(f"Results: {out}")
 
 

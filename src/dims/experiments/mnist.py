@@ -44,6 +44,8 @@ __all__ = [
     "ImageSettings",
     "PeerSettings",
     "SubsetSettings",
+    "quick",
+    "quick_part",
     "run_full",
     "run_peers",
     "run_subset",
@@ -426,9 +428,22 @@ class _Run:
 
 
 def quick(settings: ImageSettings) -> ImageSettings:
-    """A small part of the images, two epochs."""
-    training = replace(settings.training, epochs=2)
-    return replace(settings, training=training, train_images=2000, test_images=500)
+    """A small part of the images, more epochs of it."""
+    training = replace(settings.training, epochs=20, batch_size=32)
+    return replace(settings, training=training, train_images=500, test_images=500)
+
+
+def quick_part(part: SubsetSettings | FullSettings | PeerSettings) -> Any:
+    """A minute of a part on one core: few draws, much friction, short times."""
+    if isinstance(part, SubsetSettings):
+        return replace(
+            part, points=100, rank=20, draws=3, friction=2.0, times=(1.0, 2.0), rla_time=0.02
+        )
+    if isinstance(part, FullSettings):
+        legs = ((0.02,), (0.05,))
+        return replace(part, rank=20, draws=2, friction=2.0, legs=legs, sizes=(1, 2))
+    training = replace(part.training, epochs=2)
+    return replace(part, sizes=(2, 3), training=training, swag_epochs=3, draws=3)
 
 
 def _predict(surface: LossSurface, thetas: Tensor) -> Predict:
