@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import dims
 from dims.dynamics import geodesic
 from dims.experiments.more import MoreSettings, Problem, Stopwatch, run_more, run_rows
+from dims.experiments.runs import load_runs
 from dims.experiments.training import Task, Training, mlp, train_together
 from dims.integrate import integrate
 from dims.report.join import joined
@@ -144,8 +145,11 @@ def test_rows_are_kept_and_the_network_is_trained_once(tmp_path):
     idle = replace(task, loss=lambda *_: pytest.fail("trained again"))
     names = ["swag", "defaults", "recipe-rla", "recipe-dims-0.5"]
     assert not run_rows(small_problem(idle), SETTINGS, tmp_path, names)
+    (tmp_path / "small_0_more.parts" / "half.json").write_text("{}")
+    assert load_runs(tmp_path) == []
     assert run_rows(small_problem(task), SETTINGS, tmp_path, ["ensemble"])
     assert len(run_more(small_problem(idle), SETTINGS, tmp_path)["rows"]) == 5
+    assert len(load_runs(tmp_path)) == 1
     for path in tmp_path.glob("*.parts/*"):
         path.unlink()
     assert len(run_more(small_problem(idle), SETTINGS, tmp_path)["rows"]) == 5

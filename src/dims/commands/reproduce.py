@@ -219,7 +219,7 @@ def show_more(runs: list[dict[str, Any]], split: str, console: Console, out: Pat
                 str(run["seed"]),
                 row["method"] if row["eta0"] is None else f"{row['method']} ({row['eta0']:g})",
                 *numbers,
-                f"{row['seconds']:.0f}",
+                "-" if row["seconds"] is None else f"{row['seconds']:.0f}",
                 row.get("note", ""),
             )
     console.print(shown)

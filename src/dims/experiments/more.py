@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -183,7 +184,7 @@ def _row(
     if name == "swag":
         return _swag(problem, settings, model, posterior)
     if name == "defaults":
-        return _defaults(problem, posterior)
+        return _defaults(problem, posterior, parts / "defaults")
     watch = Stopwatch(parts / f"{name}.safetensors", settings.recipe_limit)
     if name == "recipe-rla":
         motion = Motion("RLA (recipe)", geodesic(), problem.rla_time, None)
@@ -249,16 +250,26 @@ def _swag(
     }
 
 
-def _defaults(problem: Problem, posterior: Posterior) -> dict[str, Any]:
-    """`posterior.sample(S)`: whatever a user gets who asks for nothing."""
-    began = time.perf_counter()
+def _defaults(problem: Problem, posterior: Posterior, store: Path) -> dict[str, Any]:
+    """`posterior.sample(S)`: whatever a user gets who asks for nothing; kept on the way."""
+    began, resumed = time.perf_counter(), store.exists()
     compiled = problem.compile or posterior.map_parameters.is_cuda
-    draws = posterior.sample(problem.draws, seed=problem.seed, compile=compiled, progress=False)
+    draws = posterior.sample(
+        problem.draws,
+        seed=problem.seed,
+        compile=compiled,
+        progress=False,
+        store=store,
+        # A compiled batch keeps nothing before its end.
+        chunk_size=25 if compiled else problem.draws,
+    )
+    shutil.rmtree(store)
     return {
         "method": "DiMS defaults",
         "t1": draws.settings["max_time"],
         "eta0": draws.settings["friction"],
-        "seconds": time.perf_counter() - began,
+        # Of an earlier call they are not known.
+        "seconds": None if resumed else time.perf_counter() - began,
         "energy_violation": draws.energy_violation.tolist(),
         "evaluations": draws.evaluations.tolist(),
         "loss": draws.loss.tolist(),

@@ -48,5 +48,10 @@ def _write(path: Path, result: dict[str, Any]) -> None:
 
 
 def load_runs(folder: Path) -> list[dict[str, Any]]:
-    """All finished runs below a folder, in the order of their names."""
-    return [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
+    """All finished runs below a folder, in the order of their names; parts of others are none."""
+    paths = sorted(folder.rglob("*.json"))
+    return [
+        json.loads(path.read_text())
+        for path in paths
+        if not any(parent.suffix == ".parts" for parent in path.parents)
+    ]
