@@ -84,7 +84,7 @@ def full() -> dict[str, float]:
 
 def low_rank() -> dict[str, float]:
     torch.manual_seed(0)
-    model = lenet(nn.Tanh).eval()
+    model = lenet().eval()
     data = (torch.randn(POINTS, 1, 28, 28), torch.randint(0, 10, (POINTS,)))
     surface = dims.LossSurface(model, data, "classification", prior_precision=1.0)
     theta = surface.initial.unsqueeze(0)

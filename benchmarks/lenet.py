@@ -30,7 +30,7 @@ TIMES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0)
 
 def train(images: Images, epochs: int, seed: int) -> nn.Module:
     torch.manual_seed(seed)
-    model = lenet(nn.Tanh).to(DEVICE)
+    model = lenet().to(DEVICE)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(epochs):
         for rows in torch.randperm(len(images.inputs), device=DEVICE).split(128):

@@ -3,22 +3,32 @@
     python benchmarks/mnist.py --part subset --dataset mnist --seed 0 --device cuda --out runs/mnist
 
 Parts: subset (the paper's settings, --curvature low_rank | kronecker | diagonal), full (all
-images), peers. The same as `dims reproduce mnist`, for machines with nothing but torch. Needs
-DIMS_DATA.
+images), peers, and compare, which sets their rows beside each other. The same as `dims reproduce
+mnist`, for machines with nothing but torch. Needs DIMS_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from pathlib import Path
 
 from dims.experiments import mnist
+from dims.experiments.mnist_tables import compare_rows
+
+
+def compare(dataset: str, seed: int, out: Path, device: str) -> None:
+    """Intervals of the differences between the rows of all parts that are there."""
+    parts = [out / f"{dataset}_{seed}_{part}.json" for part in ("low_rank", "full", "peers")]
+    runs = [json.loads(path.read_text()) for path in parts if path.exists()]
+    found = compare_rows(runs, out / "per_image", device)
+    (out / f"{dataset}_{seed}_differences.json").write_text(json.dumps(found, indent=1))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", choices=("subset", "full", "peers"), required=True)
+    parser.add_argument("--part", choices=("subset", "full", "peers", "compare"), required=True)
     parser.add_argument("--dataset", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--curvature", default="low_rank")
@@ -36,6 +46,9 @@ def main() -> None:
             last = now
             print(f"[{now - began:.0f} s] {options.dataset} {what}", flush=True)
 
+    if options.part == "compare":
+        compare(options.dataset, options.seed, options.out, options.device)
+        return
     settings = mnist.ImageSettings(options.dataset, options.seed, device=options.device)
     if options.part == "subset":
         friction, times = mnist.SEED_RUNS.get(options.seed, mnist.SEED_RUNS[0])

@@ -101,7 +101,7 @@ def map_inputs(function: Callable[[Any], Any], inputs: Any) -> Any:
     return function(inputs)
 
 
-def slice_inputs(inputs: Any, part: slice | list[int]) -> Any:
+def slice_inputs(inputs: Any, part: slice | list[int] | Tensor) -> Any:
     """The given points only."""
     return map_inputs(lambda x: x[part], inputs)
 

@@ -121,8 +121,9 @@ def collect_moments(
     squares = torch.zeros_like(mean)
     deviations: deque[Tensor] = deque(maxlen=rank)
     for epoch in range(1, epochs + 1):
-        for batch in torch.randperm(surface.points, generator=generator).split(batch_size):
-            loss = _loss_per_point(surface, theta, batch.tolist())
+        order = torch.randperm(surface.points, generator=generator).to(theta.device)
+        for batch in order.split(batch_size):
+            loss = _loss_per_point(surface, theta, batch)
             (theta.grad,) = torch.autograd.grad(loss, theta)
             optimiser.step()
         iterate = theta.detach().double()
@@ -136,7 +137,7 @@ def collect_moments(
 
 
 @torch.enable_grad()
-def _loss_per_point(surface: LossSurface, theta: Tensor, batch: list[int]) -> Tensor:
+def _loss_per_point(surface: LossSurface, theta: Tensor, batch: Tensor) -> Tensor:
     """An unbiased estimate of L/N: the terms of the batch count N/|B| times, the prior once."""
     outputs = surface.forward(theta.unsqueeze(0), slice_inputs(surface.data.inputs, batch))
     terms = surface.likelihood.negative_log(outputs, surface.data.targets[batch])

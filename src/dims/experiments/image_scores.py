@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -102,34 +103,29 @@ def compare_pairs(ours: PerImage, other: PerImage, seed: int = 0) -> dict[str, A
 
     The same images are drawn for both, so that what is hard for both cancels.
     """
-    generator = torch.Generator().manual_seed(seed)
-    count = len(ours.confidence)
-    device = ours.confidence.device
-    plain = torch.ones(1, count, dtype=torch.float64, device=device)
-    weights = torch.cat([plain, _resampled(count, generator).to(device)])
+    count, device = len(ours.confidence), ours.confidence.device
+    weights = _weights(count, seed, device)
     names = ("per_sample_accuracy", "per_sample_nll", "ensemble_accuracy", "ensemble_nll")
     found = {
         name: (weights @ (getattr(ours, name) - getattr(other, name))) / count for name in names
     }
     found["ensemble_ece"] = _ece(ours, weights) - _ece(other, weights)
     for name, doubt in ours.foreign_doubt.items():
-        foreign = torch.cat(
-            [
-                torch.ones(1, len(doubt), dtype=torch.float64, device=device),
-                _resampled(len(doubt), generator).to(device),
-            ]
-        )
+        foreign = _weights(len(doubt), seed + 1, device)
         found[f"auroc_{name}"] = weighted_auroc(
             ours.doubt, doubt, weights, foreign
         ) - weighted_auroc(other.doubt, other.foreign_doubt[name], weights, foreign)
     return {name: _interval(values) for name, values in found.items()}
 
 
-def _resampled(count: int, generator: torch.Generator) -> Tensor:
-    """How often each image is drawn, (resamples, count)."""
-    rows = torch.randint(count, (RESAMPLES, count), generator=generator)
-    weights = torch.zeros(RESAMPLES, count, dtype=torch.float64)
-    return weights.scatter_add_(1, rows, torch.ones(1, 1, dtype=torch.float64).expand_as(rows))
+@lru_cache(maxsize=4)
+def _weights(count: int, seed: int, device: torch.device) -> Tensor:
+    """How often each image is drawn, (1 + resamples, count); in the first row each once."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randint(count, (RESAMPLES, count), generator=generator).to(device)
+    weights = torch.zeros(RESAMPLES, count, dtype=torch.float64, device=device)
+    weights.scatter_add_(1, rows, torch.ones_like(weights))
+    return torch.cat([torch.ones_like(weights[:1]), weights])
 
 
 def _interval(values: Tensor) -> dict[str, float]:
@@ -165,15 +161,15 @@ def weighted_auroc(
 
 
 def save_per_image(scores: PerImage, path: Path) -> None:
-    """As a file of tensors, whose foreign sets are named `foreign.NAME`."""
+    """As a file of tensors in float32, whose foreign sets are named `foreign.NAME`."""
     named = {k: v for k, v in vars(scores).items() if isinstance(v, Tensor)}
     named |= {f"{_PREFIX}{name}": values for name, values in scores.foreign_doubt.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.cpu().contiguous() for name, tensor in named.items()}, path)
+    save_file({name: tensor.float().cpu().contiguous() for name, tensor in named.items()}, path)
 
 
-def load_per_image(path: Path) -> PerImage:
-    named = load_file(path)
+def load_per_image(path: Path, device: str = "cpu") -> PerImage:
+    named = {name: tensor.double() for name, tensor in load_file(path, device=device).items()}
     foreign = {k.removeprefix(_PREFIX): v for k, v in named.items() if k.startswith(_PREFIX)}
     return PerImage(
         **{k: v for k, v in named.items() if not k.startswith(_PREFIX)}, foreign_doubt=foreign

@@ -11,7 +11,7 @@ from dims.data.paper import PaperNumber, select
 from dims.experiments.comparison import Cell, verdict
 from dims.experiments.image_scores import compare_pairs, load_per_image
 
-__all__ = ["compare_images", "compare_with_map"]
+__all__ = ["compare_images", "compare_rows"]
 
 # The paper does not say which EMNIST: both that we have stand beside its number.
 OURS = {
@@ -39,18 +39,33 @@ def compare_images(runs: list[dict[str, Any]]) -> list[Cell]:
     return [cell for number in numbers for cell in _cells(number, runs)]
 
 
-def compare_with_map(run: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
-    """For every row, its metrics less MAP's with intervals over resampled images."""
+def compare_rows(
+    runs: list[dict[str, Any]], folder: Path, device: str = "cpu"
+) -> list[dict[str, Any]]:
+    """Every row less MAP, and draws less ensembles of the same size, of one set and seed.
 
-    def load(row: dict[str, Any]) -> Any:
-        return load_per_image(folder / f"{row['per_image']}.safetensors")
-
-    (alone,) = (row for row in run["rows"] if row["method"] == "MAP")
-    reference = load(alone)
+    The differences have intervals over resampled test images. `folder` holds the numbers per image.
+    """
+    rows = {row["per_image"]: row for run in runs for row in run["rows"]}
+    loaded = {name: load_per_image(folder / f"{name}.safetensors", device=device) for name in rows}
+    alone = next(name for name, row in rows.items() if row["method"] == "MAP")
+    pairs = [(name, alone) for name, row in rows.items() if row["method"] != "MAP"]
+    for name, row in rows.items():
+        method, _, size = row["method"].partition(" (")
+        pairs += [
+            (name, other)
+            for other, peer in rows.items()
+            if method == "DiMS full" and peer["method"] == f"Ensemble ({size}"
+        ]
     return [
-        {"method": row["method"], "t1": row["t1"], **compare_pairs(load(row), reference)}
-        for row in run["rows"]
-        if row is not alone
+        {
+            "method": rows[name]["method"],
+            "t1": rows[name]["t1"],
+            "part": name,
+            "against": rows[other]["method"],
+            **compare_pairs(loaded[name], loaded[other]),
+        }
+        for name, other in pairs
     ]
 
 
