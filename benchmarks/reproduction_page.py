@@ -88,11 +88,19 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 def uci_table(table: str) -> str:
-    runs = read("uci")
+    runs = uci.paper_runs(read("uci"))
     cells = compare(table, runs, uci.METRIC_NAMES)
     write_csv(cells, RESULTS / f"{table.removeprefix('tab:')}.csv")
     ours = uci_ours(runs, table.removeprefix("tab:uci_"))
     return markdown(cells, METRICS, ours) + "\n\n" + verdicts(cells)
+
+
+def waveform_file() -> str:
+    """The lines of waveform with the rows of the published file."""
+    runs = [run for run in read("uci") if run["dataset"] == "waveform"]
+    runs = [run for run in runs if run["protocol"] == "bnn-predictions"]
+    cells = [c for c in compare("tab:uci_test", runs, uci.METRIC_NAMES) if c.dataset == "waveform"]
+    return markdown(cells, METRICS, uci_ours(runs, "test"))
 
 
 def is_ours(row: dict[str, Any]) -> bool:
@@ -149,7 +157,10 @@ def verdicts(cells: list[Cell]) -> str:
 
 def uci_readings() -> str:
     """Test NLL of single draws and of the averaged predictive, mean over seeds."""
-    runs = read("uci")
+    runs = [
+        {**run, "dataset": "waveform, 1 000 rows"} if run not in uci.paper_runs([run]) else run
+        for run in read("uci")
+    ]
     names = list(dict.fromkeys(label(row) for run in runs for row in run["rows"]))
     sets = list(dict.fromkeys(run["dataset"] for run in runs))
     lines = ["| method | " + " | ".join(sets) + " |", "| --- |" + " --- |" * len(sets)]
@@ -175,7 +186,7 @@ def uci_readings() -> str:
 
 def uci_averaged() -> str:
     """Test metrics of the averaged predictive, mean over sets and seeds; the recipe has few."""
-    runs = read("uci")
+    runs = [run for run in read("uci") if run["protocol"] == "bnn-predictions"]
     rows = [row for run in runs for row in run["rows"] if not is_recipe(row)]
     lines = ["| method | runs | " + " | ".join(METRICS) + " |", "| --- " * 8 + "|"]
     for name in dict.fromkeys(label(row) for row in rows):
@@ -296,6 +307,7 @@ def snelson_table() -> str:
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "uci-test": ("uci", lambda: uci_table("tab:uci_test")),
     "uci-train": ("uci", lambda: uci_table("tab:uci_train")),
+    "waveform-file": ("uci", waveform_file),
     "uci-readings": ("uci", uci_readings),
     "uci-averaged": ("uci", uci_averaged),
     "banana": ("banana", banana_table),
