@@ -15,15 +15,23 @@ import time
 from pathlib import Path
 
 from dims.experiments import mnist
+from dims.experiments.mnist_settings import (
+    SEED_RUNS,
+    FullSettings,
+    ImageSettings,
+    PeerSettings,
+    SubsetSettings,
+)
 from dims.experiments.mnist_tables import compare_rows
 
 
-def compare(dataset: str, seed: int, out: Path, device: str) -> None:
+def compare(options: argparse.Namespace) -> None:
     """Intervals of the differences between the rows of all parts that are there."""
-    parts = [out / f"{dataset}_{seed}_{part}.json" for part in ("low_rank", "full", "peers")]
+    name = ImageSettings(options.dataset, options.seed, options.activation).name
+    parts = [options.out / f"{name}_{part}.json" for part in ("low_rank", "full", "peers")]
     runs = [json.loads(path.read_text()) for path in parts if path.exists()]
-    found = compare_rows(runs, out / "per_image", device)
-    (out / f"{dataset}_{seed}_differences.json").write_text(json.dumps(found, indent=1))
+    found = compare_rows(runs, options.out / "per_image", options.device)
+    (options.out / f"{name}_differences.json").write_text(json.dumps(found, indent=1))
 
 
 def main() -> None:
@@ -31,6 +39,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("subset", "full", "peers", "compare"), required=True)
     parser.add_argument("--dataset", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--activation", default="tanh", choices=("tanh", "gelu"))
     parser.add_argument("--curvature", default="low_rank")
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--max-evaluations", type=int, default=None)
@@ -47,12 +56,14 @@ def main() -> None:
             print(f"[{now - began:.0f} s] {options.dataset} {what}", flush=True)
 
     if options.part == "compare":
-        compare(options.dataset, options.seed, options.out, options.device)
+        compare(options)
         return
-    settings = mnist.ImageSettings(options.dataset, options.seed, device=options.device)
+    settings = ImageSettings(
+        options.dataset, options.seed, options.activation, device=options.device
+    )
     if options.part == "subset":
-        friction, times = mnist.SEED_RUNS.get(options.seed, mnist.SEED_RUNS[0])
-        subset = mnist.SubsetSettings(
+        friction, times = SEED_RUNS.get(options.seed, SEED_RUNS[0])
+        subset = SubsetSettings(
             curvature=options.curvature,
             draws=options.draws or 100,
             friction=friction,
@@ -61,10 +72,10 @@ def main() -> None:
         )
         result = mnist.run_subset(settings, subset, options.out, report)
     elif options.part == "full":
-        full = mnist.FullSettings(draws=options.draws or 20)
+        full = FullSettings(draws=options.draws or 20)
         result = mnist.run_full(settings, full, options.out, report)
     else:
-        result = mnist.run_peers(settings, mnist.PeerSettings(), options.out, report)
+        result = mnist.run_peers(settings, PeerSettings(), options.out, report)
     for row in result["rows"]:
         alone, together = row["test"]["per_sample"], row["test"]["ensemble"]
         seen = [f"{v['ensemble']['auroc_max_probability']:.3f}" for v in row["ood"].values()]

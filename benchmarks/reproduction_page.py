@@ -24,6 +24,7 @@ from typing import Any
 
 from dims.experiments import banana, uci
 from dims.experiments.comparison import Cell, compare, markdown, write_csv
+from dims.experiments.mnist_tables import AUROC, compare_images
 from dims.experiments.runs import load_runs
 from dims.report.join import joined
 
@@ -31,14 +32,14 @@ RESULTS, PAGE = Path("results"), Path("docs/reproduction.md")
 METRICS = ("accuracy", "nll", "brier", "ece", "mce", "auroc")
 BULKY = ("evaluations", "energy_violation", "loss", "status", "verdict", "kinetic_ratio", "reached")
 # Of each draw, and in no table.
-NOT_SHOWN = ("gradient_norm", "smallest_eigenvalue")
+NOT_SHOWN = ("gradient_norm", "smallest_eigenvalue", "kinetic_energy")
 # What figures and reports need and tables do not; benchmarks/figures.py keeps it.
 DRAWN_ROWS = ("curves", "mean", "std", "map", "calibration")
 DRAWN = ("grid", "points", "map", "movies", "movie_grid", "trajectories", "landscape")
 
 
 def gather(name: str, folder: Path) -> None:
-    runs = load_runs(folder)
+    runs = [run for run in load_runs(folder) if "rows" in run]
     for run in runs:
         for key in DRAWN:
             run.pop(key, None)
@@ -304,6 +305,58 @@ def snelson_table() -> str:
     return "\n".join(lines)
 
 
+def images_table(tables: tuple[str, ...], metrics: tuple[str, ...]) -> str:
+    """Cells of the tables of images; every cell of all of them goes into the CSV."""
+    cells = compare_images(read("mnist"))
+    write_csv(cells, RESULTS / "mnist.csv")
+    chosen = [cell for cell in cells if cell.table in tables and cell.verdict != "not run"]
+    sets = dict.fromkeys(cell.dataset for cell in chosen)
+    parts = []
+    for dataset in sets:
+        own = [cell for cell in chosen if cell.dataset == dataset]
+        shown = [m for m in dict.fromkeys(c.metric for c in own) if m.startswith(metrics)]
+        parts.append(markdown(own, shown))
+    return "\n\n".join(parts)
+
+
+def images_verdicts() -> str:
+    return verdicts(compare_images(read("mnist")))
+
+
+def images_ours() -> str:
+    """All rows of ours: one draw, all averaged, and what they cost."""
+    lines = []
+    for dataset in ("mnist", "fashion_mnist"):
+        runs = [run for run in read("mnist") if run["dataset"] == dataset]
+        foreign = list(runs[0]["rows"][0]["ood"])
+        lines += [
+            "",
+            f"| {dataset} | draws | accuracy | NLL | averaged: accuracy | NLL | ECE | "
+            + " | ".join(f"AUROC {name}" for name in foreign)
+            + " | seconds |",
+            "| --- " * (8 + len(foreign)) + "|",
+        ]
+        seen = set()
+        for row in (row for run in runs for row in run["rows"]):
+            name = row["method"] + ("" if row["t1"] is None else f", t₁ = {row['t1']:g}")
+            if name in seen:
+                continue  # MAP is in every part
+            seen.add(name)
+            alone, together = row["test"]["per_sample"], row["test"]["ensemble"]
+            numbers = [
+                str(row.get("draws", 1)),
+                f"{alone['accuracy']:.4f}",
+                f"{alone['nll']:.4g}",
+                f"{together['accuracy']:.4f}",
+                f"{together['nll']:.4g}",
+                f"{together['ece']:.4f}",
+                *(f"{row['ood'][n]['ensemble'][AUROC]:.3f}" for n in foreign),
+                "" if row["seconds"] is None else f"{row['seconds']:.0f}",
+            ]
+            lines.append(f"| {name} | " + " | ".join(numbers) + " |")
+    return "\n".join(lines).strip()
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "uci-test": ("uci", lambda: uci_table("tab:uci_test")),
     "uci-train": ("uci", lambda: uci_table("tab:uci_train")),
@@ -312,6 +365,13 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "uci-averaged": ("uci", uci_averaged),
     "banana": ("banana", banana_table),
     "snelson": ("snelson", snelson_table),
+    "images-id": (
+        "mnist",
+        lambda: images_table(("tab:id-main",), ("acc", "nll", "br", "ece", "mce")),
+    ),
+    "images-ood": ("mnist", lambda: images_table(("tab:ood-main",), ("auroc",))),
+    "images-verdicts": ("mnist", images_verdicts),
+    "images-ours": ("mnist", images_ours),
     "networks": ("uci_more", networks),
     "solver": ("uci_more", solver_table),
 }
@@ -329,7 +389,7 @@ def write_tables() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("uci", "banana", "snelson", "tables"))
+    parser.add_argument("what", choices=("uci", "banana", "snelson", "mnist", "tables"))
     parser.add_argument("folder", type=Path, nargs="?")
     options = parser.parse_args()
     if options.what == "tables":

@@ -22,6 +22,12 @@ from dims.experiments.image_scores import (
     weighted_auroc,
 )
 from dims.experiments.lenet import ImageTraining, lenet, train_networks
+from dims.experiments.mnist_settings import (
+    FullSettings,
+    ImageSettings,
+    PeerSettings,
+    SubsetSettings,
+)
 from dims.metrics import expected_calibration_error, ood_auroc
 
 
@@ -144,7 +150,7 @@ def test_numbers_per_image_survive_a_file(tmp_path: Path) -> None:
 
 
 SMALL = replace(
-    mnist.ImageSettings(),
+    ImageSettings(),
     training=ImageTraining(epochs=2, batch_size=64),
     train_images=300,
     test_images=60,
@@ -152,7 +158,7 @@ SMALL = replace(
 
 
 def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    subset = mnist.SubsetSettings(
+    subset = SubsetSettings(
         points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001
     )
     run = mnist.run_subset(SMALL, subset, tmp_path)
@@ -178,7 +184,7 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
 
 
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:
-    full = mnist.FullSettings(
+    full = FullSettings(
         effective_points=20.0,
         rank=3,
         draws=2,
@@ -200,9 +206,7 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
 
 
 def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> None:
-    peers = mnist.PeerSettings(
-        sizes=(2, 3), training=ImageTraining(epochs=1), swag_epochs=2, draws=2
-    )
+    peers = PeerSettings(sizes=(2, 3), training=ImageTraining(epochs=1), swag_epochs=2, draws=2)
     run = mnist.run_peers(SMALL, peers, tmp_path)
     rows = {row["method"]: row for row in run["rows"]}
     assert list(rows) == [

@@ -250,28 +250,29 @@ def mnist(
     from dataclasses import replace
 
     from dims.experiments import mnist as experiment
+    from dims.experiments import mnist_settings
     from dims.experiments.comparison import write_csv
     from dims.experiments.image_scores import FOREIGN
     from dims.experiments.mnist_tables import compare_images
 
     runs: dict[str, tuple[Any, Any]] = {
-        "subset": (experiment.run_subset, experiment.SubsetSettings(curvature=curvature)),
-        "full": (experiment.run_full, experiment.FullSettings()),
-        "peers": (experiment.run_peers, experiment.PeerSettings()),
+        "subset": (experiment.run_subset, mnist_settings.SubsetSettings(curvature=curvature)),
+        "full": (experiment.run_full, mnist_settings.FullSettings()),
+        "peers": (experiment.run_peers, mnist_settings.PeerSettings()),
     }
     choices: list[tuple[str, str, Any]] = [("part", part, runs), ("dataset", dataset, FOREIGN)]
     for given, name, known in choices:
         if name not in known:
             raise typer.BadParameter(f"{given} {name!r} is unknown; there are {', '.join(known)}")
-    settings = experiment.ImageSettings(dataset, seed, device=device)
+    settings = mnist_settings.ImageSettings(dataset, seed, device=device)
     run_part, how = runs[part]
-    if part == "subset" and seed in experiment.SEED_RUNS:
-        friction, times = experiment.SEED_RUNS[seed]
+    if part == "subset" and seed in mnist_settings.SEED_RUNS:
+        friction, times = mnist_settings.SEED_RUNS[seed]
         how = replace(how, friction=friction, times=times)
     if draws is not None:
         how = replace(how, draws=draws)
     if quick:
-        settings, how = experiment.quick(settings), experiment.quick_part(how)
+        settings, how = mnist_settings.quick(settings), mnist_settings.quick_part(how)
         out = out.with_name(out.name + "_quick")
     console = Console()
     with console.status("starting") as status:

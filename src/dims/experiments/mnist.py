@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,13 @@ from dims.data.images import Images, load_images
 from dims.draws import Draws
 from dims.dynamics import Dynamics, dissipative, geodesic
 from dims.experiments.image_scores import Gallery, load_gallery, save_per_image, score
-from dims.experiments.lenet import ImageTraining, lenet, train_networks
+from dims.experiments.lenet import ImageTraining, train_networks
+from dims.experiments.mnist_settings import (
+    FullSettings,
+    ImageSettings,
+    PeerSettings,
+    SubsetSettings,
+)
 from dims.experiments.runs import once
 from dims.integrate import Path as Motion
 from dims.integrate import integrate
@@ -38,93 +44,17 @@ from dims.loss_surface import LossSurface
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.solvers.rows import Status
 
-__all__ = [
-    "SEED_RUNS",
-    "FullSettings",
-    "ImageSettings",
-    "PeerSettings",
-    "SubsetSettings",
-    "quick",
-    "quick_part",
-    "run_full",
-    "run_peers",
-    "run_subset",
-]
+__all__ = ["run_full", "run_peers", "run_subset"]
 
 Report = Callable[[str], None]
 Predict = Callable[[Tensor], Tensor]
-
-# η₀ and the times t₁ at which the paper's tables look, for the seeds of its appendix.
-SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {
-    0: (0.1, (25.0, 50.0)),
-    1: (0.5, (25.0, 100.0)),
-    2: (0.5, (50.0,)),
-}
-
-
-@dataclass(frozen=True)
-class ImageSettings:
-    """What every part shares; the seed fixes network, subset and velocities."""
-
-    dataset: str = "mnist"
-    seed: int = 0
-    training: ImageTraining = field(default_factory=ImageTraining)
-    train_images: int | None = None  # None: all
-    test_images: int | None = None
-    device: str = "cpu"
-
-
-@dataclass(frozen=True)
-class SubsetSettings:
-    """The paper's run. Its rank is not stated; ours is 100."""
-
-    points: int = 1000
-    curvature: str = "low_rank"
-    rank: int = 100
-    draws: int = 100
-    friction: float = 0.1
-    times: tuple[float, ...] = (25.0, 50.0)
-    rla_time: float = 1.0
-    max_evaluations: int | None = None  # of a trajectory, after which it counts as not arrived
-
-
-@dataclass(frozen=True)
-class FullSettings:
-    """All training images, scaled to the weight of a few."""
-
-    effective_points: float = 1000.0
-    rank: int = 100
-    draws: int = 20
-    friction: float = 0.1
-    gravity: float = 1.0
-    # Times at which draws are looked at; after each group of them the motion is kept in a file.
-    legs: tuple[tuple[float, ...], ...] = ((1.0,), (5.0, 10.0, 20.0), (30.0, 40.0, 50.0))
-    sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
-    # The first legs may be computed with TF32 products: a gradient takes two thirds of the time. As
-    # soon as slopes are gentle its rounding turns the normal at random, which holds the steps down.
-    coarse_legs: int = 1
-
-
-@dataclass(frozen=True)
-class PeerSettings:
-    """Tuned opponents: the same architecture, trained three times longer."""
-
-    sizes: tuple[int, ...] = (4, 10, 20)
-    training: ImageTraining = field(
-        default_factory=lambda: ImageTraining(epochs=30, weight_decay=1e-4, cosine=True)
-    )
-    first_seed: int = 1000  # members are other networks than θ*
-    swag_epochs: int = 20
-    swag_lr: float = 0.02
-    swag_prior: float = 1.0  # precision; of the loss of 60 000 images
-    draws: int = 20
 
 
 def run_subset(
     settings: ImageSettings, subset: SubsetSettings, out: Path, report: Report | None = None
 ) -> dict[str, Any]:
     """MAP, LA, LinLA, RLA and DiMS with curvature and motion on a few images."""
-    name = f"{settings.dataset}_{settings.seed}_{subset.curvature}"
+    name = f"{settings.name}_{subset.curvature}"
     return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).subset(subset))
 
 
@@ -132,7 +62,7 @@ def run_full(
     settings: ImageSettings, full: FullSettings, out: Path, report: Report | None = None
 ) -> dict[str, Any]:
     """MAP and DiMS on the whole training set."""
-    name = f"{settings.dataset}_{settings.seed}_full"
+    name = f"{settings.name}_full"
     return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).full(full))
 
 
@@ -140,7 +70,7 @@ def run_peers(
     settings: ImageSettings, peers: PeerSettings, out: Path, report: Report | None = None
 ) -> dict[str, Any]:
     """Deep ensembles, their first member, SWAG and last-layer Laplace on the whole training set."""
-    name = f"{settings.dataset}_{settings.seed}_peers"
+    name = f"{settings.name}_peers"
     return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).peers(peers))
 
 
@@ -230,7 +160,9 @@ class _Run:
         count = max(peers.sizes)
         seeds = range(peers.first_seed * (s.seed + 1), peers.first_seed * (s.seed + 1) + count)
         members, seconds = self.timed(
-            lambda: train_networks(lenet, self.images, peers.training, seeds, self.part("ensemble"))
+            lambda: train_networks(
+                s.network, self.images, peers.training, seeds, self.part("ensemble")
+            )
         )
         self.add("MAP longer", _of_networks(members[:1]), seconds=seconds / count)
         for size in peers.sizes:
@@ -263,15 +195,21 @@ class _Run:
     def trained(self) -> nn.Module:
         """θ*, from the folder if it is there."""
         s = self.settings
-        path = self.out / f"{s.dataset}_{s.seed}_map.safetensors"
+        path = self.out / f"{s.name}_map.safetensors"
         model: nn.Module
         if path.exists():
-            model = lenet().to(s.device)
+            model = s.network().to(s.device)
             model.load_state_dict(load_file(path, device=s.device))
             return model.eval()
-        model = train_networks(lenet, self.images, s.training, [s.seed], self.part("training"))[0]
+        model = train_networks(s.network, self.images, s.training, [s.seed], self.part("training"))[
+            0
+        ]
         _save(dict(model.state_dict()), path)
         return model
+
+    def train(self, training: ImageTraining, seeds: Sequence[int], what: str) -> list[nn.Module]:
+        network = self.settings.network
+        return train_networks(network, self.images, training, seeds, self.part(what))
 
     def fitted(
         self,
@@ -425,25 +363,6 @@ class _Run:
         return lambda now: self.say(
             f"{label}: t = {before + now.mean_time:.2f} of {end:g}, {now.done} of {now.rows} done"
         )
-
-
-def quick(settings: ImageSettings) -> ImageSettings:
-    """A small part of the images, more epochs of it."""
-    training = replace(settings.training, epochs=20, batch_size=32)
-    return replace(settings, training=training, train_images=500, test_images=500)
-
-
-def quick_part(part: SubsetSettings | FullSettings | PeerSettings) -> Any:
-    """A minute of a part on one core: few draws, much friction, short times."""
-    if isinstance(part, SubsetSettings):
-        return replace(
-            part, points=100, rank=20, draws=3, friction=2.0, times=(1.0, 2.0), rla_time=0.02
-        )
-    if isinstance(part, FullSettings):
-        legs = ((0.02,), (0.05,))
-        return replace(part, rank=20, draws=2, friction=2.0, legs=legs, sizes=(1, 2))
-    training = replace(part.training, epochs=2)
-    return replace(part, sizes=(2, 3), training=training, swag_epochs=3, draws=3)
 
 
 def _predict(surface: LossSurface, thetas: Tensor) -> Predict:

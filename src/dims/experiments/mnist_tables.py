@@ -11,7 +11,7 @@ from dims.data.paper import PaperNumber, select
 from dims.experiments.comparison import Cell, verdict
 from dims.experiments.image_scores import compare_pairs, load_per_image
 
-__all__ = ["compare_images", "compare_rows"]
+__all__ = ["AUROC", "compare_images", "compare_rows"]
 
 # The paper does not say which EMNIST: both that we have stand beside its number.
 OURS = {
@@ -30,6 +30,7 @@ TABLES = (
 )
 METRICS = {"brier": "brier_mean"}  # these tables take the mean over classes
 CURVATURES = {"D": "diagonal", "K": "kronecker", "LR": "low_rank"}
+ACTIVATION = "tanh"  # of the networks in these tables
 AUROC = "auroc_max_probability"
 
 
@@ -78,6 +79,7 @@ def _cells(number: PaperNumber, runs: list[dict[str, Any]]) -> Iterable[Cell]:
         for run in runs
         if (run["dataset"], run["seed"]) == (number.dataset, seed)
         and run["part"].endswith(curvature)
+        and run["settings"].get("activation", ACTIVATION) == ACTIVATION
         for row in run["rows"]
         if row["method"] == method
         and (number.t1 is None or row["t1"] == number.t1)

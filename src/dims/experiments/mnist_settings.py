@@ -1,0 +1,113 @@
+"""Every number of the LeNet experiments, and shorter versions of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import nn
+
+from dims.experiments.lenet import ImageTraining, lenet
+
+__all__ = [
+    "SEED_RUNS",
+    "FullSettings",
+    "ImageSettings",
+    "PeerSettings",
+    "SubsetSettings",
+    "quick",
+    "quick_part",
+]
+
+# η₀ and the times t₁ at which the paper's tables look, for the seeds of its appendix.
+SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {
+    0: (0.1, (25.0, 50.0)),
+    1: (0.5, (25.0, 100.0)),
+    2: (0.5, (50.0,)),
+}
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """What every part shares; the seed fixes network, subset and velocities."""
+
+    dataset: str = "mnist"
+    seed: int = 0
+    activation: str = "tanh"  # or "gelu", nearer to the ReLU of the published network and stiffer
+    training: ImageTraining = field(default_factory=ImageTraining)
+    train_images: int | None = None  # None: all
+    test_images: int | None = None
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        kind = "" if self.activation == "tanh" else f"_{self.activation}"
+        return f"{self.dataset}{kind}_{self.seed}"
+
+    def network(self) -> nn.Module:
+        return lenet({"tanh": nn.Tanh, "gelu": nn.GELU}[self.activation])
+
+
+@dataclass(frozen=True)
+class SubsetSettings:
+    """The paper's run. Its rank is not stated; ours is 100."""
+
+    points: int = 1000
+    curvature: str = "low_rank"
+    rank: int = 100
+    draws: int = 100
+    friction: float = 0.1
+    times: tuple[float, ...] = (25.0, 50.0)
+    rla_time: float = 1.0
+    max_evaluations: int | None = None  # of a trajectory, after which it counts as not arrived
+
+
+@dataclass(frozen=True)
+class FullSettings:
+    """All training images, scaled to the weight of a few."""
+
+    effective_points: float = 1000.0
+    rank: int = 100
+    draws: int = 20
+    friction: float = 0.1
+    gravity: float = 1.0
+    # Times at which draws are looked at; after each group of them the motion is kept in a file.
+    legs: tuple[tuple[float, ...], ...] = ((1.0,), (5.0, 10.0, 20.0), (30.0, 40.0, 50.0))
+    sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
+    # The first legs may be computed with TF32 products: a gradient takes two thirds of the time. As
+    # soon as slopes are gentle its rounding turns the normal at random, which holds the steps down.
+    coarse_legs: int = 1
+
+
+@dataclass(frozen=True)
+class PeerSettings:
+    """Tuned opponents: the same architecture, trained three times longer."""
+
+    sizes: tuple[int, ...] = (4, 10, 20)
+    training: ImageTraining = field(
+        default_factory=lambda: ImageTraining(epochs=30, weight_decay=1e-4, cosine=True)
+    )
+    first_seed: int = 1000  # members are other networks than θ*
+    swag_epochs: int = 20
+    swag_lr: float = 0.02
+    swag_prior: float = 1.0  # precision; of the loss of 60 000 images
+    draws: int = 20
+
+
+def quick(settings: ImageSettings) -> ImageSettings:
+    """A small part of the images, more epochs of it."""
+    training = replace(settings.training, epochs=20, batch_size=32)
+    return replace(settings, training=training, train_images=500, test_images=500)
+
+
+def quick_part(part: SubsetSettings | FullSettings | PeerSettings) -> Any:
+    """A minute of a part on one core: few draws, much friction, short times."""
+    if isinstance(part, SubsetSettings):
+        return replace(
+            part, points=100, rank=20, draws=3, friction=2.0, times=(1.0, 2.0), rla_time=0.02
+        )
+    if isinstance(part, FullSettings):
+        legs = ((0.02,), (0.05,))
+        return replace(part, rank=20, draws=2, friction=2.0, legs=legs, sizes=(1, 2))
+    training = replace(part.training, epochs=2)
+    return replace(part, sizes=(2, 3), training=training, swag_epochs=3, draws=3)
