@@ -21,13 +21,14 @@ from dims.experiments.image_scores import (
     score,
     weighted_auroc,
 )
-from dims.experiments.lenet import ImageTraining, lenet, train_networks
+from dims.experiments.lenet import lenet
 from dims.experiments.mnist_settings import (
     FullSettings,
     ImageSettings,
     PeerSettings,
     SubsetSettings,
 )
+from dims.experiments.training import Training, train_together
 from dims.metrics import expected_calibration_error, ood_auroc
 
 
@@ -46,35 +47,37 @@ def test_lenet_has_the_size_of_the_paper() -> None:
     assert lenet()(torch.rand(2, 1, 28, 28)).shape == (2, 10)
 
 
-@pytest.mark.parametrize("cosine", [False, True])
-def test_networks_side_by_side_are_trained_as_each_would_be_alone(cosine: bool) -> None:
+def test_the_learning_rate_falls_along_a_cosine() -> None:
     images = few_images()
-    training = ImageTraining(epochs=3, batch_size=16, weight_decay=1e-2, cosine=cosine)
-    together = train_networks(small_network, images, training, [5, 6, 7])
-    for seed, model in zip([5, 6, 7], together, strict=True):
-        expected = _trained_plainly(images, training, seed)
-        for found, wanted in zip(model.parameters(), expected.parameters(), strict=True):
-            torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+    training = Training(epochs=3, batch_size=16, weight_decay=1e-2, cosine=True)
+    networks = []
+    for seed in (5, 6):
+        torch.manual_seed(seed)
+        networks.append(small_network())
+    found = train_together(
+        networks, images.inputs, images.targets, nn.functional.cross_entropy, training, (5, 6)
+    )
+    for seed, model in zip((5, 6), found, strict=True):
+        expected = _trained_with_a_scheduler(images, training, seed)
+        for ours, theirs in zip(model.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-def _trained_plainly(images: Images, training: ImageTraining, seed: int) -> nn.Module:
+def _trained_with_a_scheduler(images: Images, training: Training, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     model = small_network()
     optimiser = torch.optim.Adam(
         model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
     )
     generator = torch.Generator().manual_seed(seed)
-    steps = -(-len(images.inputs) // training.batch_size)
-    total = steps * training.epochs
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, total)
+    steps = -(-len(images.inputs) // 16) * training.epochs
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     for _ in range(training.epochs):
-        order = torch.randperm(len(images.inputs), generator=generator)
-        for rows in order.split(training.batch_size):
+        for rows in torch.randperm(len(images.inputs), generator=generator).split(16):
             optimiser.zero_grad()
             nn.functional.cross_entropy(model(images.inputs[rows]), images.targets[rows]).backward()
             optimiser.step()
-            if training.cosine:
-                scheduler.step()
+            scheduler.step()
     return model
 
 
@@ -151,7 +154,7 @@ def test_numbers_per_image_survive_a_file(tmp_path: Path) -> None:
 
 SMALL = replace(
     ImageSettings(),
-    training=ImageTraining(epochs=2, batch_size=64),
+    training=Training(epochs=2, batch_size=64),
     train_images=300,
     test_images=60,
 )
@@ -206,7 +209,9 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
 
 
 def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> None:
-    peers = PeerSettings(sizes=(2, 3), training=ImageTraining(epochs=1), swag_epochs=2, draws=2)
+    peers = PeerSettings(
+        sizes=(2, 3), training=Training(epochs=1, batch_size=64), swag_epochs=2, draws=2
+    )
     run = mnist.run_peers(SMALL, peers, tmp_path)
     rows = {row["method"]: row for row in run["rows"]}
     assert list(rows) == [

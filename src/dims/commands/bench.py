@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dims.commands.stages import stages
+
 __all__ = ["bench"]
 
 
@@ -51,7 +53,7 @@ def bench(
         settings, out = quick_settings(settings), out.with_stem(out.stem + "_quick")
     console = Console()
     try:
-        with console.status("starting") as status:
+        with stages(console) as status:
             result = run_bench(settings, out, status.update)
     except (DataNotFoundError, ImportError) as error:
         console.print(str(error), markup=False, style="red")

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from dims.commands.stages import stages
+
 __all__ = ["add_pictures", "write_pictures"]
 
 SEEDED = {
@@ -66,7 +68,7 @@ def _run(name: str, quick: bool, out: Path | None, **options: int) -> None:
         settings, folder = picture.quick(settings), folder.with_name(folder.name + "_quick")
     console = Console()
     began = time.perf_counter()
-    with console.status("starting") as status:
+    with stages(console) as status:
         result = picture.run(settings, folder, status.update)
     write_pictures(result, folder, console)
     console.print(f"Results: {folder} ({time.perf_counter() - began:.0f} s)")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dims.commands.pictures import add_pictures, write_pictures
+from dims.commands.stages import stages
 
 __all__ = ["reproduce"]
 
@@ -78,11 +79,11 @@ def uci(
     began = time.perf_counter()
     if more:
         rows = MoreSettings().quick() if quick else MoreSettings()
-        with console.status("starting") as status:
+        with stages(console) as status:
             found = experiment.run_uci_more(settings, rows, out, status.update)
         show_more(found, "test", console, out)
         return
-    with console.status("starting") as status:
+    with stages(console) as status:
         try:
             runs = experiment.run_uci(settings, out, status.update, engine)
         except (ValueError, EngineError) as error:
@@ -131,11 +132,11 @@ def banana(
     console = Console()
     if more:
         rows = experiment.MORE.quick() if quick else experiment.MORE
-        with console.status("starting") as status:
+        with stages(console) as status:
             found = run_more(experiment.problem_of(settings), rows, out, status.update)
         show_more([found], "test", console, out)
         return
-    with console.status("starting") as status:
+    with stages(console) as status:
         run = experiment.run_banana(settings, out, status.update)
     cells = compare("tab:banana-classification", [run], experiment.METRIC_NAMES)
     write_csv(cells, out / "comparison.csv")
@@ -181,11 +182,11 @@ def snelson(
     console = Console()
     if more:
         rows = experiment.MORE.quick() if quick else experiment.MORE
-        with console.status("starting") as status:
+        with stages(console) as status:
             found = run_more(experiment.problem_of(settings), rows, out, status.update)
         show_more([found], "gap", console, out)
         return
-    with console.status("starting") as status:
+    with stages(console) as status:
         run = experiment.run_snelson(settings, out, status.update)
     shown = Table(title=f"Snelson, {run['draws']} draws, σ = {run['noise_std']:.3f}")
     for column in ("method", "NLL on the data", "NLL in the gap", "spread: gap", "data", "ratio"):
@@ -275,7 +276,7 @@ def mnist(
         settings, how = mnist_settings.quick(settings), mnist_settings.quick_part(how)
         out = out.with_name(out.name + "_quick")
     console = Console()
-    with console.status("starting") as status:
+    with stages(console) as status:
         run = run_part(settings, how, out, status.update)
     title = f"{dataset}: accuracy and NLL of one draw and of all averaged; AUROC of all"
     shown = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)

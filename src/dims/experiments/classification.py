@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dims.data.splits import Split
+from dims.experiments.runs import percent
 from dims.experiments.trajectories import rounded
 from dims.likelihoods import Categorical
 from dims.metrics import (
@@ -22,6 +23,7 @@ from dims.metrics import (
 )
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.settle import settle
+from dims.solvers.batch import Progress
 
 __all__ = ["Method", "evaluate", "methods", "moved", "posterior_of", "score_outputs"]
 
@@ -90,8 +92,9 @@ def evaluate(
         "rows": [],
     }
     for method in rows:
-        say(f"{method.name}" + (f" (η₀ = {method.eta0})" if method.eta0 is not None else ""))
-        result["rows"] += _score(method, posterior, split, draws, seed, grid)
+        name = method.name + (f" (η₀ = {method.eta0})" if method.eta0 is not None else "")
+        say(name)
+        result["rows"] += _score(method, posterior, split, draws, seed, grid, percent(say, name))
     return result
 
 
@@ -125,6 +128,7 @@ def _score(
     draws: int,
     seed: int,
     grid: Tensor | None,
+    progress: Callable[[Progress], None],
 ) -> list[dict[str, Any]]:
     """The entry of a method; DiMS gives a second one, for the same draws settled."""
     began = time.perf_counter()
@@ -141,7 +145,7 @@ def _score(
     how = dict(method.settings)
     if method.sampler in ("rla", "dims") and posterior.map_parameters.is_cuda:
         how["compile"] = True
-    drawn = posterior.sample(draws, method=method.sampler, seed=seed, progress=False, **how)
+    drawn = posterior.sample(draws, method=method.sampler, seed=seed, progress=progress, **how)
 
     def log_probabilities(x: Tensor) -> Tensor:
         return drawn.predict(x).log_probabilities  # type: ignore[attr-defined]

@@ -24,13 +24,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from dims.baselines.common import seeded
 from dims.baselines.last_layer import last_layer
 from dims.baselines.swag import swag
 from dims.data.images import Images, load_images
 from dims.draws import Draws
 from dims.dynamics import Dynamics, dissipative, geodesic
 from dims.experiments.image_scores import Gallery, load_gallery, save_per_image, score
-from dims.experiments.lenet import ImageTraining, train_networks
 from dims.experiments.mnist_settings import (
     FullSettings,
     ImageSettings,
@@ -38,6 +38,7 @@ from dims.experiments.mnist_settings import (
     SubsetSettings,
 )
 from dims.experiments.runs import once
+from dims.experiments.training import Training, train_together
 from dims.integrate import Path as Motion
 from dims.integrate import integrate
 from dims.loss_surface import LossSurface
@@ -159,11 +160,7 @@ class _Run:
         self.add("MAP", _of_networks([model]))
         count = max(peers.sizes)
         seeds = range(peers.first_seed * (s.seed + 1), peers.first_seed * (s.seed + 1) + count)
-        members, seconds = self.timed(
-            lambda: train_networks(
-                s.network, self.images, peers.training, seeds, self.part("ensemble")
-            )
-        )
+        members, seconds = self.timed(partial(self.train, peers.training, seeds, "ensemble"))
         self.add("MAP longer", _of_networks(members[:1]), seconds=seconds / count)
         for size in peers.sizes:
             self.add(
@@ -201,15 +198,18 @@ class _Run:
             model = s.network().to(s.device)
             model.load_state_dict(load_file(path, device=s.device))
             return model.eval()
-        model = train_networks(s.network, self.images, s.training, [s.seed], self.part("training"))[
-            0
-        ]
+        (model,) = self.train(s.training, [s.seed], "training")
         _save(dict(model.state_dict()), path)
         return model
 
-    def train(self, training: ImageTraining, seeds: Sequence[int], what: str) -> list[nn.Module]:
-        network = self.settings.network
-        return train_networks(network, self.images, training, seeds, self.part(what))
+    def train(self, training: Training, seeds: Sequence[int], what: str) -> list[nn.Module]:
+        models = []
+        for seed in seeds:
+            with seeded(seed):
+                models.append(self.settings.network().to(self.settings.device))
+        data = (self.images.inputs, self.images.targets)
+        loss = nn.functional.cross_entropy
+        return train_together(models, *data, loss, training, seeds, self.part(what))
 
     def fitted(
         self,

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from dims.experiments.lenet import ImageTraining, lenet
+from dims.experiments.lenet import lenet
+from dims.experiments.training import Training
 
 __all__ = [
     "SEED_RUNS",
@@ -34,7 +35,9 @@ class ImageSettings:
     dataset: str = "mnist"
     seed: int = 0
     activation: str = "tanh"  # or "gelu", nearer to the ReLU of the published network and stiffer
-    training: ImageTraining = field(default_factory=ImageTraining)
+    training: Training = field(
+        default_factory=lambda: Training(epochs=10, batch_size=128, weight_decay=0.0)
+    )
     train_images: int | None = None  # None: all
     test_images: int | None = None
     device: str = "cpu"
@@ -84,8 +87,8 @@ class PeerSettings:
     """Tuned opponents: the same architecture, trained three times longer."""
 
     sizes: tuple[int, ...] = (4, 10, 20)
-    training: ImageTraining = field(
-        default_factory=lambda: ImageTraining(epochs=30, weight_decay=1e-4, cosine=True)
+    training: Training = field(
+        default_factory=lambda: Training(epochs=30, batch_size=128, weight_decay=1e-4, cosine=True)
     )
     first_seed: int = 1000  # members are other networks than θ*
     swag_epochs: int = 20

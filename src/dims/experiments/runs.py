@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from dims.engine import Engine, InProcess
+from dims.solvers.batch import Progress
 from dims.store.folder import write_text
 
-__all__ = ["load_runs", "once", "run_all"]
+__all__ = ["load_runs", "once", "percent", "run_all"]
 
 
 def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -45,6 +46,16 @@ def _write(path: Path, result: dict[str, Any]) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(result, indent=1))
+
+
+def percent(say: Callable[[str], None], what: str) -> Callable[[Progress], None]:
+    """Tells how far a batch of trajectories is, as a text that ends in a percentage."""
+
+    def tell(now: Progress) -> None:
+        moved = now.done * now.end_time + (now.rows - now.done) * now.mean_time
+        say(f"{what} {100 * moved / (now.rows * now.end_time):.0f} %")
+
+    return tell
 
 
 def load_runs(folder: Path) -> list[dict[str, Any]]:

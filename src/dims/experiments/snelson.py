@@ -17,13 +17,14 @@ from dims.dynamics import dissipative, geodesic
 from dims.experiments.functions import function_fields, movie, on_a_plane
 from dims.experiments.functions import points as pairs
 from dims.experiments.more import MoreSettings, Problem
-from dims.experiments.runs import once
+from dims.experiments.runs import once, percent
 from dims.experiments.training import Task, Training, mlp
 from dims.experiments.trajectories import rounded, save_times
 from dims.integrate import integrate
 from dims.metrics import regression_metrics
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.settle import settle
+from dims.solvers.batch import Progress
 
 __all__ = ["MORE", "SnelsonSettings", "problem_of", "quick", "random_start", "run_snelson"]
 
@@ -118,7 +119,7 @@ def run_one(
     }
     for name in ("map", "la", "linla", "rla", "dims"):
         say(name)
-        result["rows"] += _score(name, posterior, settings, points)
+        result["rows"] += _score(name, posterior, settings, points, percent(say, name))
     if settings.followed > 0:
         say("trajectories")
         result |= _follow(posterior, settings)
@@ -239,6 +240,7 @@ def _score(
     posterior: Posterior,
     settings: SnelsonSettings,
     points: Points,
+    progress: Callable[[Progress], None],
 ) -> list[dict[str, Any]]:
     surface = posterior.surface
     began = time.perf_counter()
@@ -251,7 +253,7 @@ def _score(
     if name == "map":
         theta = posterior.map_parameters.unsqueeze(0)
         return [entry("MAP", lambda x: surface.predict(theta, x))]
-    how: dict[str, Any] = {"seed": settings.seed, "progress": False}
+    how: dict[str, Any] = {"seed": settings.seed, "progress": progress}
     if name in ("rla", "dims"):
         how |= {"precondition": False, "compile": settings.compile}
     if name == "rla":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +19,10 @@ __all__ = ["Task", "Training", "mlp", "train", "train_together"]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
+WORTH_COMPILING = 2000  # steps on a GPU, where an uncompiled one is mostly launches
+FOR_ONE_THREAD = 10**6  # parameters times points of a step
+
+
 @dataclass(frozen=True)
 class Training:
     """How a network is trained; the learning rate and weight decay are the paper's for all."""
@@ -25,6 +31,13 @@ class Training:
     batch_size: int | None = None  # None: all points at once
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
+    cosine: bool = False  # the learning rate falls to 0 along half a cosine
+
+    def rate(self, part: float) -> float:
+        """The learning rate when so much of the training is done."""
+        if not self.cosine:
+            return self.learning_rate
+        return 0.5 * self.learning_rate * (1 + math.cos(math.pi * part))
 
 
 def mlp(
@@ -40,6 +53,18 @@ def mlp(
     return nn.Sequential(*layers).double()
 
 
+@contextmanager
+def _threads_for(numbers: int, training: Training) -> Iterator[None]:
+    """One thread where networks are so small that two spend their time waiting for each other."""
+    before = torch.get_num_threads()
+    if numbers * (training.batch_size or 1) < FOR_ONE_THREAD:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def train(
     model: nn.Module,
     inputs: Tensor,
@@ -53,7 +78,7 @@ def train(
 
     `report` gets the part that is done.
     """
-    with seeded(seed):
+    with seeded(seed), _threads_for(sum(p.numel() for p in model.parameters()), training):
         model.train()
         optimiser = torch.optim.Adam(
             model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
@@ -61,11 +86,14 @@ def train(
         size = training.batch_size or len(inputs)
         for epoch in range(training.epochs):
             order = torch.randperm(len(inputs)) if size < len(inputs) else torch.arange(len(inputs))
-            for rows in order.split(size):
+            batches = order.split(size)
+            for number, rows in enumerate(batches):
+                part = (epoch + number / len(batches)) / training.epochs
+                optimiser.param_groups[0]["lr"] = training.rate(part)
                 optimiser.zero_grad()
                 loss(model(inputs[rows]), targets[rows]).backward()
                 optimiser.step()
-            if report is not None and epoch % 100 == 0:
+            if report is not None and epoch % max(1, training.epochs // 100) == 0:
                 report(epoch / training.epochs)
     return model.eval()
 
@@ -85,7 +113,9 @@ def train_together(
     shuffles, without dropout those of `train`; dropout masks are drawn for all at once.
     """
     model, points = models[0], len(inputs)
-    with seeded(seeds[0]):
+    size = training.batch_size or points
+    numbers = len(models) * sum(p.numel() for p in model.parameters())
+    with seeded(seeds[0]), _threads_for(numbers, training):
         model.train()
         parameters, _ = stack_module_state(list(models))
         optimiser = torch.optim.Adam(
@@ -99,18 +129,22 @@ def train_together(
             return loss(functional_call(model, tensors, (x,)), y)
 
         losses = torch.vmap(one, randomness="different")
+        if inputs.is_cuda and training.epochs * math.ceil(points / size) > WORTH_COMPILING:
+            losses = torch.compile(losses)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        size = training.batch_size or points
         in_order = torch.arange(points).expand(len(models), -1)
         for epoch in range(training.epochs):
             order = in_order
             if size < points:
                 order = torch.stack([torch.randperm(points, generator=g) for g in generators])
-            for rows in order.split(size, dim=1):
+            batches = order.to(inputs.device).split(size, dim=1)
+            for number, rows in enumerate(batches):
+                part = (epoch + number / len(batches)) / training.epochs
+                optimiser.param_groups[0]["lr"] = training.rate(part)
                 optimiser.zero_grad()
                 losses(parameters, inputs[rows], targets[rows]).sum().backward()
                 optimiser.step()
-            if report is not None and epoch % 100 == 0:
+            if report is not None and epoch % max(1, training.epochs // 100) == 0:
                 report(epoch / training.epochs)
     with torch.no_grad():
         for number, member in enumerate(models):
