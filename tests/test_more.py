@@ -195,7 +195,7 @@ def test_an_interrupted_batch_goes_on_with_its_bits_and_its_seconds(tmp_path):
 
 
 def fake_run(seed: int, more: bool, rows: list[dict], norm: float = 2.0) -> dict:
-    run = {"experiment": "uci", "dataset": "glass", "protocol": "clean", "seed": seed}
+    run = {"experiment": "uci", "dataset": "glass", "protocol": "bnn-predictions", "seed": seed}
     run |= {"gradient_norm": norm, "rows": rows}
     return run | ({"more": {"members": 5}} if more else {})
 
