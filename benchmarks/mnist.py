@@ -3,8 +3,9 @@
     python benchmarks/mnist.py --part subset --dataset mnist --seed 0 --device cuda --out runs/mnist
 
 Parts: subset (the paper's settings, --curvature low_rank | kronecker | diagonal), full (all
-images), peers, and compare, which sets their rows beside each other. The same as `dims reproduce
-mnist`, for machines with nothing but torch. Needs DIMS_DATA.
+images), growing (more of them from leg to leg), peers, and compare, which sets their rows beside
+each other. The same as `dims reproduce mnist`, for machines with nothing but torch. Needs
+DIMS_DATA.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from dims.experiments import mnist
 from dims.experiments.mnist_settings import (
+    GROWING,
     SEED_RUNS,
     FullSettings,
     ImageSettings,
@@ -24,11 +26,13 @@ from dims.experiments.mnist_settings import (
 )
 from dims.experiments.mnist_tables import compare_rows
 
+PARTS = ("low_rank", "full", "growing", "peers")
+
 
 def compare(options: argparse.Namespace) -> None:
     """Intervals of the differences between the rows of all parts that are there."""
     name = ImageSettings(options.dataset, options.seed, options.activation).name
-    parts = [options.out / f"{name}_{part}.json" for part in ("low_rank", "full", "peers")]
+    parts = [options.out / f"{name}_{part}.json" for part in PARTS]
     runs = [json.loads(path.read_text()) for path in parts if path.exists()]
     found = compare_rows(runs, options.out / "per_image", options.device)
     (options.out / f"{name}_differences.json").write_text(json.dumps(found, indent=1))
@@ -36,7 +40,9 @@ def compare(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", choices=("subset", "full", "peers", "compare"), required=True)
+    parser.add_argument(
+        "--part", choices=("subset", "full", "growing", "peers", "compare"), required=True
+    )
     parser.add_argument("--dataset", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--activation", default="tanh", choices=("tanh", "gelu"))
@@ -71,8 +77,9 @@ def main() -> None:
             max_evaluations=options.max_evaluations,
         )
         result = mnist.run_subset(settings, subset, options.out, report)
-    elif options.part == "full":
-        full = FullSettings(draws=options.draws or 20)
+    elif options.part in ("full", "growing"):
+        images = GROWING if options.part == "growing" else ()
+        full = FullSettings(draws=options.draws or 20, images=images)
         result = mnist.run_full(settings, full, options.out, report)
     else:
         result = mnist.run_peers(settings, PeerSettings(), options.out, report)

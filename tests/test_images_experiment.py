@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dims.data.images import Images
@@ -206,6 +207,37 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
     ]
     assert run["rows"][-1]["test"] == run["rows"][2]["test"]
     assert json.loads((tmp_path / "mnist_0_full.json").read_text())["rows"]
+
+
+def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) -> None:
+    full = FullSettings(
+        effective_points=20.0,
+        rank=3,
+        draws=2,
+        friction=2.0,
+        legs=((0.002,), (0.004,)),
+        sizes=(),
+        images=(60, None),
+    )
+    run = mnist.run_full(SMALL, full, tmp_path)
+    first, last = run["rows"][1:]
+    assert (first["images"], last["images"]) == (60, 300)
+    assert first["energy_jump"] == [0.0, 0.0]
+    kept = load_file(tmp_path / "draws/mnist_0_growing_dims-growing_0.002.safetensors")
+    images = mnist._Run(SMALL, tmp_path, "x", None)
+    few = torch.randperm(300, generator=torch.Generator().manual_seed(0))[:60]
+
+    @torch.no_grad()
+    def loss(theta: Tensor, rows: Tensor | slice) -> float:
+        model = lenet()
+        nn.utils.vector_to_parameters(theta, model.parameters())
+        outputs = model(images.images.inputs[rows])
+        terms = nn.functional.cross_entropy(outputs, images.images.targets[rows])
+        return float(20 * terms)
+
+    ends = kept["positions"][-1]
+    expected = [loss(theta, slice(None)) - loss(theta, few) for theta in ends]
+    assert last["energy_jump"] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> None:

@@ -230,7 +230,8 @@ def show_more(runs: list[dict[str, Any]], split: str, console: Console, out: Pat
 @reproduce.command()
 def mnist(
     part: Annotated[
-        str, typer.Option(help="subset (the paper's settings), full (all images) or peers.")
+        str,
+        typer.Option(help="subset (the paper's), full (all images), growing or peers."),
     ] = "subset",
     dataset: Annotated[str, typer.Option(help="mnist or fashion_mnist.")] = "mnist",
     seed: Annotated[int, typer.Option(min=0, help="0 to 2 have the paper's η₀ and t₁.")] = 0,
@@ -259,6 +260,10 @@ def mnist(
     runs: dict[str, tuple[Any, Any]] = {
         "subset": (experiment.run_subset, mnist_settings.SubsetSettings(curvature=curvature)),
         "full": (experiment.run_full, mnist_settings.FullSettings()),
+        "growing": (
+            experiment.run_full,
+            mnist_settings.FullSettings(images=mnist_settings.GROWING),
+        ),
         "peers": (experiment.run_peers, mnist_settings.PeerSettings()),
     }
     choices: list[tuple[str, str, Any]] = [("part", part, runs), ("dataset", dataset, FOREIGN)]

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dims.baselines.common import seeded
@@ -31,6 +30,7 @@ from dims.data.images import Images, load_images
 from dims.draws import Draws
 from dims.dynamics import Dynamics, dissipative, geodesic
 from dims.experiments.image_scores import Gallery, load_gallery, save_per_image, score
+from dims.experiments.legs import Leg, follow, save_tensors, tf32
 from dims.experiments.mnist_settings import (
     FullSettings,
     ImageSettings,
@@ -39,8 +39,6 @@ from dims.experiments.mnist_settings import (
 )
 from dims.experiments.runs import once
 from dims.experiments.training import Training, train_together
-from dims.integrate import Path as Motion
-from dims.integrate import integrate
 from dims.loss_surface import LossSurface
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.solvers.rows import Status
@@ -62,8 +60,8 @@ def run_subset(
 def run_full(
     settings: ImageSettings, full: FullSettings, out: Path, report: Report | None = None
 ) -> dict[str, Any]:
-    """MAP and DiMS on the whole training set."""
-    name = f"{settings.name}_full"
+    """MAP and DiMS on the whole training set, or on parts of it that grow."""
+    name = f"{settings.name}_{'growing' if full.images else 'full'}"
     return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).full(full))
 
 
@@ -122,15 +120,15 @@ class _Run:
             )
         velocities = posterior.velocities(subset.draws, self.settings.seed)
         limit = subset.max_evaluations
-        self.move(
-            "RLA", posterior, velocities, geodesic(), ((subset.rla_time,),), max_evaluations=limit
-        )
+        surface = self.fast(posterior.surface)
+        rla = [Leg((subset.rla_time,), surface)]
+        self.move("RLA", posterior, velocities, geodesic(), rla, max_evaluations=limit)
         self.move(
             "DiMS",
             posterior,
             velocities,
             dissipative(1.0, subset.friction),
-            (subset.times,),
+            [Leg(subset.times, surface)],
             eta0=subset.friction,
             max_evaluations=limit,
         )
@@ -139,21 +137,44 @@ class _Run:
     def full(self, full: FullSettings) -> dict[str, Any]:
         model = self.trained()
         data = (self.images.inputs, self.images.targets)
-        with _tf32(self.settings.device):
+        with tf32(self.settings.device):
             posterior = self.fitted(model, data, "low_rank", full.rank, full.effective_points)
         self.add("MAP", _predict(posterior.surface, posterior.map_parameters.unsqueeze(0)))
         velocities = posterior.velocities(full.draws, self.settings.seed)
+        counts = full.images or (None,) * len(full.legs)
+        surfaces = {count: self.part_of(posterior, model, full, count) for count in counts}
+        legs = [
+            Leg(times, surfaces[count], number < full.coarse_legs)
+            for number, (times, count) in enumerate(zip(full.legs, counts, strict=True))
+        ]
+        motion = dissipative(full.gravity, full.friction)
         self.move(
-            "DiMS full",
-            posterior,
-            velocities,
-            dissipative(full.gravity, full.friction),
-            full.legs,
-            eta0=full.friction,
-            coarse_legs=full.coarse_legs,
-            sizes=full.sizes,
+            full.label, posterior, velocities, motion, legs, eta0=full.friction, sizes=full.sizes
         )
         return self.result(posterior, full)
+
+    def part_of(
+        self, posterior: Posterior, model: nn.Module, full: FullSettings, count: int | None
+    ) -> LossSurface:
+        """The surface of all images, or of so many, chosen at random."""
+        if count is None or count >= len(self.images.inputs):
+            return self.fast(posterior.surface)
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        chosen = torch.randperm(len(self.images.inputs), generator=generator)[:count]
+        chosen = chosen.to(self.settings.device)
+        few = LossSurface(
+            model,
+            (self.images.inputs[chosen], self.images.targets[chosen]),
+            "classification",
+            posterior.surface.prior_precision,
+            effective_points=full.effective_points,
+        )
+        return self.fast(few)
+
+    def fast(self, surface: LossSurface) -> LossSurface:
+        """Compiled on a GPU: the gradient alone, for whole steps would take longer than they save
+        where one process follows many different batches."""
+        return surface if self.settings.device == "cpu" else surface.with_compiled_gradient()
 
     def peers(self, peers: PeerSettings) -> dict[str, Any]:
         model, s = self.trained(), self.settings
@@ -199,7 +220,7 @@ class _Run:
             model.load_state_dict(load_file(path, device=s.device))
             return model.eval()
         (model,) = self.train(s.training, [s.seed], "training")
-        _save(dict(model.state_dict()), path)
+        save_tensors(dict(model.state_dict()), path)
         return model
 
     def train(self, training: Training, seeds: Sequence[int], what: str) -> list[nn.Module]:
@@ -248,48 +269,25 @@ class _Run:
         posterior: Posterior,
         velocities: Tensor,
         dynamics: Dynamics,
-        legs: tuple[tuple[float, ...], ...],
+        legs: Sequence[Leg],
         *,
         eta0: float | None = None,
-        coarse_legs: int = 0,
         max_evaluations: int | None = None,
         sizes: tuple[int, ...] = (),
     ) -> None:
-        """Trajectories, and a row for every time at which they are looked at.
-
-        The motion knows no past, so it goes on from the last of these times that is in the folder.
-        """
-        surface, device = posterior.surface, self.settings.device
-        if device != "cpu":
-            # Many different batches in one process: compiling whole steps would take longer.
-            surface = surface.with_compiled_gradient()
-        position, velocity, before, seconds = posterior.map_parameters, velocities, 0.0, 0.0
-        evaluations = torch.zeros(len(velocities), dtype=torch.int64, device=device)
-        violation = torch.zeros(len(velocities), dtype=torch.float64, device=device)
-        for number, times in enumerate(legs):
-            path = self.out / "draws" / f"{self.name}_{_slug(label)}_{times[-1]:g}.safetensors"
-            if not path.exists():
-                with _tf32(device, number < coarse_legs):
-                    leg, took = self.timed(
-                        partial(
-                            integrate,
-                            surface,
-                            position,
-                            velocity,
-                            dynamics=dynamics,
-                            max_time=times[-1] - before,
-                            save_at=[t - before for t in times],
-                            max_evaluations=max_evaluations,
-                            progress=self.clock(label, before, legs[-1][-1]),
-                        )
-                    )
-                _save(_kept(leg) | {"seconds": torch.tensor(took)}, path)
-            kept = load_file(path, device=device)
-            position, velocity, before = kept["positions"][-1], kept["velocity"], times[-1]
-            seconds += float(kept["seconds"])
-            evaluations += kept["evaluations"]
-            violation = torch.maximum(violation, kept["energy_violation"])
-            for index, t in enumerate(times):
+        """Trajectories, and a row for every time at which they are looked at."""
+        draws, end = self.out / "draws", legs[-1].times[-1]
+        followed = follow(
+            legs,
+            posterior.map_parameters,
+            velocities,
+            dynamics,
+            lambda leg: draws / f"{self.name}_{_slug(label)}_{leg.times[-1]:g}.safetensors",
+            max_evaluations=max_evaluations,
+            progress=lambda began: self.clock(label, began, end),
+        )
+        for leg, kept in followed:
+            for index, t in enumerate(leg.times):
                 thetas = kept["positions"][index]
                 entry = {
                     "t1": t,
@@ -300,13 +298,15 @@ class _Run:
                         for name in ("loss", "kinetic_energy", "gradient_norm")
                     },
                     # Of the motion up to the end of the leg:
-                    "seconds": seconds,
-                    "evaluations": evaluations.tolist(),
-                    "energy_violation": violation.tolist(),
+                    "images": leg.surface.points,
+                    "seconds": float(kept["seconds"]),
+                    "evaluations": kept["evaluations"].tolist(),
+                    "energy_violation": kept["energy_violation"].tolist(),
+                    "energy_jump": kept["energy_jump"].tolist(),
                     "status": [Status.from_code(int(code)).name for code in kept["status"]],
                 }
                 self.add(label, _predict(posterior.surface, thetas), **entry)
-                for size in sizes if times == legs[-1] and t == times[-1] else ():
+                for size in sizes if t == end else ():
                     few = _predict(posterior.surface, thetas[:size])
                     self.add(f"{label} ({size})", few, **{**entry, "draws": size})
 
@@ -378,40 +378,5 @@ def _of_networks(networks: Sequence[nn.Module]) -> Predict:
     return log_probabilities
 
 
-@contextmanager
-def _tf32(device: str, on: bool = True) -> Iterator[None]:
-    """Products of matrices and convolutions on a GPU with ten bits of mantissa, or not."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    if device != "cpu":
-        torch.set_float32_matmul_precision("high" if on else "highest")
-        torch.backends.cudnn.allow_tf32 = on
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
-
-
 def _slug(label: str) -> str:
     return label.lower().replace(" ", "-").replace("(", "").replace(")", "")
-
-
-def _kept(leg: Motion) -> dict[str, Tensor]:
-    """Positions at all times and what going on needs; velocities of other times are left out."""
-    return {
-        "positions": leg.positions,
-        "velocity": leg.velocities[-1],
-        "loss": leg.loss,
-        "kinetic_energy": leg.kinetic_energy,
-        "gradient_norm": leg.gradient_norm,
-        "evaluations": leg.evaluations,
-        "energy_violation": leg.energy_violation,
-        "status": torch.tensor([status.code for status in leg.status]),
-    }
-
-
-def _save(tensors: dict[str, Tensor], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, draft)
-    draft.replace(path)

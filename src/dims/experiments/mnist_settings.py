@@ -11,6 +11,7 @@ from dims.experiments.lenet import lenet
 from dims.experiments.training import Training
 
 __all__ = [
+    "GROWING",
     "SEED_RUNS",
     "FullSettings",
     "ImageSettings",
@@ -80,6 +81,15 @@ class FullSettings:
     # The first legs may be computed with TF32 products: a gradient takes two thirds of the time. As
     # soon as slopes are gentle its rounding turns the normal at random, which holds the steps down.
     coarse_legs: int = 1
+    # Images of each leg; (): all. Fewer at first: far from rest a part of them leads the same way.
+    images: tuple[int | None, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return "DiMS growing" if self.images else "DiMS full"
+
+
+GROWING: tuple[int | None, ...] = (6000, 20_000, None)
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ def quick_part(part: SubsetSettings | FullSettings | PeerSettings) -> Any:
             part, points=100, rank=20, draws=3, friction=2.0, times=(1.0, 2.0), rla_time=0.02
         )
     if isinstance(part, FullSettings):
-        legs = ((0.02,), (0.05,))
-        return replace(part, rank=20, draws=2, friction=2.0, legs=legs, sizes=(1, 2))
+        legs, images = ((0.02,), (0.05,)), (100, None) if part.images else ()
+        return replace(part, rank=20, draws=2, friction=2.0, legs=legs, sizes=(1, 2), images=images)
     training = replace(part.training, epochs=2)
     return replace(part, sizes=(2, 3), training=training, swag_epochs=3, draws=3)
