@@ -16,6 +16,7 @@ from dims.experiments import mnist
 from dims.experiments.image_scores import (
     PerImage,
     compare_pairs,
+    distributions,
     load_gallery,
     load_per_image,
     save_per_image,
@@ -153,6 +154,27 @@ def test_numbers_per_image_survive_a_file(tmp_path: Path) -> None:
     assert torch.equal(again.foreign_doubt["other"].float(), scores.foreign_doubt["other"].float())
 
 
+def test_distributions_are_those_of_the_averaged_predictive() -> None:
+    generator = torch.Generator().manual_seed(2)
+    targets = torch.randint(0, 3, (200,), generator=generator)
+    logits = 3 * torch.randn(4, 300, 3, generator=generator, dtype=torch.float64)
+    log_p = torch.log_softmax(logits, -1)
+    found = distributions(per_image(log_p[:, :200], targets, log_p[:, 200:]))
+    confidence = log_p.exp().mean(0).amax(-1)
+    for shares, values in (
+        (found["confidence"]["known"], confidence[:200]),
+        (found["confidence"]["foreign"]["other"], confidence[200:]),
+    ):
+        assert shares == pytest.approx((values.histc(20, 0, 1) / len(values)).tolist())
+    # The diagram holds the calibration error: Σ_b (N_b/N) |acc_b − conf_b|.
+    bins = found["calibration"]
+    filled = [i for i, n in enumerate(bins["inputs"]) if n]
+    gaps = [bins["inputs"][i] * abs(bins["accuracy"][i] - bins["confidence"][i]) for i in filled]
+    ece = expected_calibration_error(log_p[:, :200].exp().mean(0).log(), targets)
+    assert sum(gaps) / 200 == pytest.approx(float(ece), abs=1e-3)
+    assert bins["confidence"][0] is None  # no predictive of three classes is below 1/3
+
+
 SMALL = replace(
     ImageSettings(),
     training=Training(epochs=2, batch_size=64),
@@ -178,7 +200,18 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     for row in run["rows"]:
         assert 0 <= row["test"]["per_sample"]["accuracy"] <= 1
         assert set(row["ood"]) == {"emnist_mnist", "emnist_letters", "fashion_mnist", "kmnist"}
+        assert set(row["confidence"]["foreign"]) == set(row["ood"])
+        assert sum(row["confidence"]["known"]) == pytest.approx(1, abs=1e-3)
     assert max(run["rows"][-1]["energy_violation"]) < 1e-2
+    older = json.loads((tmp_path / "mnist_0_low_rank.json").read_text())
+    for row in older["rows"]:
+        del row["confidence"], row["calibration"]
+    (tmp_path / "mnist_0_low_rank.json").write_text(json.dumps(older))
+    mended = mnist.run_subset(SMALL, subset, tmp_path)
+    for row, before in zip(mended["rows"], run["rows"], strict=True):
+        assert row["confidence"] == before["confidence"]
+        assert row["calibration"]["inputs"] == before["calibration"]["inputs"]
+    assert json.loads((tmp_path / "mnist_0_low_rank.json").read_text()) == mended
     (tmp_path / "mnist_0_low_rank.json").unlink()
     kept = sorted((tmp_path / "draws").iterdir())
     before = [path.stat().st_mtime_ns for path in kept]

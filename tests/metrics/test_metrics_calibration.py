@@ -57,3 +57,15 @@ def test_rounding_above_one_is_full_confidence() -> None:
     above = torch.tensor([[6e-8, -30.0], [6e-8, -30.0]])
     ece = metrics.expected_calibration_error(above, torch.tensor([0, 1]))
     assert ece.item() == pytest.approx(0.5, abs=1e-6)
+
+
+def test_a_histogram_has_the_shares_of_the_bins() -> None:
+    confidence = torch.tensor([0.1, 0.95, 1.0, 0.9501, 0.0], dtype=torch.float64)
+    found = metrics.confidence_histogram(confidence)
+    expected = torch.zeros(20, dtype=torch.float64)
+    expected[[0, 1, 18, 19]] = torch.tensor([0.2, 0.2, 0.2, 0.4], dtype=torch.float64)
+    torch.testing.assert_close(found, expected)  # 0.1 and 0.95 are the upper edges of their bins
+    both = metrics.confidence_histogram(torch.stack([confidence, confidence.flip(0)]), 4)
+    assert both.tolist() == [[0.4, 0.0, 0.0, 0.6]] * 2
+    with pytest.raises(ValueError, match="is empty"):
+        metrics.confidence_histogram(torch.empty(0))

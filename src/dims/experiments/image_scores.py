@@ -17,13 +17,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dims.data.images import Images, load_images
-from dims.metrics import classification_metrics, ensemble_log_probabilities, ood_metrics
+from dims.experiments.trajectories import rounded
+from dims.metrics import (
+    calibration_bins,
+    classification_metrics,
+    confidence_histogram,
+    ensemble_log_probabilities,
+    ood_metrics,
+)
 
 __all__ = [
     "FOREIGN",
     "Gallery",
     "PerImage",
     "compare_pairs",
+    "distributions",
     "load_gallery",
     "load_per_image",
     "save_per_image",
@@ -96,6 +104,25 @@ def score(
         doubt=-top.values,
         foreign_doubt=doubts,
     )
+
+
+def distributions(scores: PerImage) -> dict[str, Any]:
+    """What a page draws of the averaged predictive: how often it is how confident on known and
+    on foreign images, as shares of 20 bins, and its reliability diagram (None: an empty bin)."""
+    # Draws that are sure average to k/S, on the edge of a bin; files keep seven digits of it.
+    known = scores.confidence.double().round(decimals=6)
+    foreign = {
+        name: (-doubt.double()).exp().round(decimals=6)
+        for name, doubt in scores.foreign_doubt.items()
+    }
+    bins = calibration_bins(known, scores.ensemble_accuracy.bool())
+    return {
+        "confidence": {
+            "known": rounded(confidence_histogram(known), 4),
+            "foreign": {n: rounded(confidence_histogram(v), 4) for n, v in foreign.items()},
+        },
+        "calibration": {name: rounded(values, 4) for name, values in bins._asdict().items()},
+    }
 
 
 def compare_pairs(ours: PerImage, other: PerImage, seed: int = 0) -> dict[str, Any]:

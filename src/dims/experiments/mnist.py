@@ -11,6 +11,7 @@ The trained network, the draws and one number an image of every row lie beside t
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,7 +30,14 @@ from dims.baselines.swag import swag
 from dims.data.images import Images, load_images
 from dims.draws import Draws
 from dims.dynamics import Dynamics, dissipative, geodesic
-from dims.experiments.image_scores import Gallery, load_gallery, save_per_image, score
+from dims.experiments.image_scores import (
+    Gallery,
+    distributions,
+    load_gallery,
+    load_per_image,
+    save_per_image,
+    score,
+)
 from dims.experiments.legs import Leg, follow, save_tensors, tf32
 from dims.experiments.mnist_settings import (
     FullSettings,
@@ -42,6 +50,7 @@ from dims.experiments.training import Training, train_together
 from dims.loss_surface import LossSurface
 from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.solvers.rows import Status
+from dims.store.folder import write_text
 
 __all__ = ["run_full", "run_peers", "run_subset"]
 
@@ -54,7 +63,7 @@ def run_subset(
 ) -> dict[str, Any]:
     """MAP, LA, LinLA, RLA and DiMS with curvature and motion on a few images."""
     name = f"{settings.name}_{subset.curvature}"
-    return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).subset(subset))
+    return _once(out, name, lambda: _Run(settings, out, name, report).subset(subset))
 
 
 def run_full(
@@ -62,7 +71,7 @@ def run_full(
 ) -> dict[str, Any]:
     """MAP and DiMS on the whole training set, or on parts of it that grow."""
     name = f"{settings.name}_{'growing' if full.images else 'full'}"
-    return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).full(full))
+    return _once(out, name, lambda: _Run(settings, out, name, report).full(full))
 
 
 def run_peers(
@@ -70,7 +79,24 @@ def run_peers(
 ) -> dict[str, Any]:
     """Deep ensembles, their first member, SWAG and last-layer Laplace on the whole training set."""
     name = f"{settings.name}_peers"
-    return once(out / f"{name}.json", lambda: _Run(settings, out, name, report).peers(peers))
+    return _once(out, name, lambda: _Run(settings, out, name, report).peers(peers))
+
+
+def _once(out: Path, name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result of a part; what older results lack is added from their numbers per image."""
+    path = out / f"{name}.json"
+    result = once(path, run)
+    lacking = [
+        (row, file)
+        for row in result["rows"]
+        if "confidence" not in row
+        and (file := out / "per_image" / f"{row['per_image']}.safetensors").exists()
+    ]
+    for row, file in lacking:
+        row |= distributions(load_per_image(file))
+    if lacking:
+        write_text(path, json.dumps(result, indent=1))
+    return result
 
 
 class _Run:
@@ -323,7 +349,7 @@ class _Run:
             ]
         )
         save_per_image(per_image, self.out / "per_image" / f"{name}.safetensors")
-        self.rows.append({**row, **metrics, "per_image": name})
+        self.rows.append({**row, **metrics, **distributions(per_image), "per_image": name})
 
     def result(self, posterior: Posterior | None, part: Any) -> dict[str, Any]:
         s = self.settings

@@ -19,6 +19,7 @@ from dims.metrics.assemblies import (
 from dims.metrics.calibration import (
     CalibrationBins,
     calibration_bins,
+    confidence_histogram,
     expected_calibration_error,
     maximum_calibration_error,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "brier_sum",
     "calibration_bins",
     "classification_metrics",
+    "confidence_histogram",
     "coverage",
     "ensemble_log_probabilities",
     "expected_calibration_error",

@@ -12,6 +12,7 @@ from dims.metrics.checks import check_labelled, to_float64
 __all__ = [
     "CalibrationBins",
     "calibration_bins",
+    "confidence_histogram",
     "expected_calibration_error",
     "maximum_calibration_error",
 ]
@@ -53,6 +54,16 @@ def calibration_bins(confidence: Tensor, correct: Tensor, bins: int = 10) -> Cal
         empty.scatter_add(-1, index, confidence) / count,
         empty.scatter_add(-1, index, correct.double()) / count,
     )
+
+
+def confidence_histogram(confidence: Tensor, bins: int = 20) -> Tensor:
+    """Shares of inputs in the bins ((b − 1)/B, b/B], (..., N) → (..., B); 0 belongs to the first.
+
+    Beside each other, those of known and of foreign inputs show what an AUROC is made of.
+    """
+    confidence = to_float64(confidence, "confidence")
+    nothing = torch.zeros_like(confidence, dtype=torch.bool)
+    return calibration_bins(confidence, nothing, bins).inputs / confidence.shape[-1]
 
 
 def expected_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
