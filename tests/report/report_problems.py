@@ -87,6 +87,41 @@ def regression_run() -> dict[str, Any]:
     }
 
 
+def images_run() -> dict[str, Any]:
+    """As `dims reproduce mnist` writes it, with two bins of confidence and hostile foreign data."""
+
+    def row(method: str, t1: float | None, known: list[float], auroc: float) -> dict[str, Any]:
+        scores = {"per_sample": {"accuracy": 0.8}, "ensemble": {"accuracy": 0.9}}
+        seen = {
+            "per_sample": {"auroc_max_probability": auroc - 0.1},
+            "ensemble": {"auroc_max_probability": auroc},
+        }
+        return {
+            "method": method,
+            "t1": t1,
+            "eta0": None if method == "MAP" else 0.1,
+            "test": scores,
+            "ood": {"kmnist": seen, HOSTILE: seen},
+            "confidence": {
+                "known": known,
+                "foreign": {"kmnist": [0.75, 0.25], HOSTILE: [1.0, 0.0]},
+            },
+            "calibration": {"inputs": [0, 3.0], "confidence": [None, 0.8], "accuracy": [None, 0.7]},
+        }
+
+    return {
+        "experiment": "mnist",
+        "dataset": "mnist",
+        "seed": 0,
+        "part": "mnist_0_low_rank",
+        "rows": [
+            row("MAP", None, [0.0, 1.0], 0.7),
+            row("DiMS", 25.0, [0.5, 0.5], 0.9),
+            row("DiMS", 50.0, [0.25, 0.75], 0.8),
+        ],
+    }
+
+
 def classification_run(seed: int = 0) -> dict[str, Any]:
     """As `dims reproduce banana` writes it, on a map of two by two."""
     scores = {"per_sample": {"accuracy": 0.8}, "ensemble": {"accuracy": 0.9}}

@@ -13,7 +13,13 @@ import shutil
 import subprocess
 
 import pytest
-from report_problems import HOSTILE, classification_run, regression_run, saved_draws
+from report_problems import (
+    HOSTILE,
+    classification_run,
+    images_run,
+    regression_run,
+    saved_draws,
+)
 
 from dims.report import html as page_writer
 from dims.report.read import read_page
@@ -69,7 +75,7 @@ def look(tmp_path, monkeypatch):
 
 
 def results() -> dict:
-    return results_page([regression_run(), classification_run()], None)
+    return results_page([regression_run(), classification_run(), images_run()], None)
 
 
 def test_every_section_is_drawn_and_names_stay_text(look, tmp_path):
@@ -166,6 +172,52 @@ def test_another_run_can_be_chosen(look):
     assert {"maps", "calibration"} <= set(seen["ids"])
     assert "movie" not in seen["ids"]
     assert seen["links"] == [f"#{name}" for name in seen["ids"]]
+
+
+def test_confidence_is_drawn_for_the_chosen_method(look):
+    seen = look(
+        results_page([images_run()], None),
+        """
+        const part = document.querySelector("#confidence");
+        const [method, scale] = part.querySelectorAll("select");
+        const lines = () => Object.fromEntries([...part.querySelectorAll("svg svg path")].map(
+          (line) => [line.querySelector("title").textContent, line.getAttribute("d")]));
+        const pick = (select, i) => {
+          select.value = i; select.dispatchEvent(new Event("change"));
+        };
+        const look = () => ({ lines: lines(), legend: part.querySelector(".legend").innerText });
+        const last = look();
+        pick(method, 0);
+        const first = look();
+        pick(scale, 1);
+        const strokes = [...part.querySelectorAll("svg svg path")].map(
+          (line) => getComputedStyle(line).stroke);
+        method.focus();
+        return { last, first, log: look(), strokes, focused: document.activeElement === method,
+                 options: [...method.options].map((option) => option.text),
+                 links: [...document.querySelectorAll("nav a")].map((link) => link.hash) };
+        """,
+    )
+    assert seen["options"] == ["MAP", "DiMS (0.1, t₁ = 25)", "DiMS (0.1, t₁ = 50)"]
+    assert {"#confidence", "#foreign"} <= set(seen["links"])
+    assert set(seen["last"]["lines"]) == {"mnist (known)", "kmnist", HOSTILE}
+    # Two bins are a step of six corners, from the ground and back to it.
+    corners = re.findall(r"[ML]([\d.]+) ([\d.]+)", seen["last"]["lines"]["kmnist"])
+    x, y = zip(*((float(a), float(b)) for a, b in corners), strict=True)
+    assert x[0] == x[1] < x[2] == x[3] < x[4] == x[5]
+    assert y[0] == y[5] > y[3] == y[4] > y[1] == y[2]
+    heights = [y[0] - y[3], y[0] - y[1]]
+    assert heights[1] / heights[0] == pytest.approx(3, rel=0.01)
+    changed = {
+        name for name, line in seen["last"]["lines"].items() if line != seen["first"]["lines"][name]
+    }
+    assert changed == {"mnist (known)"}
+    assert "kmnist: AUROC 0.8" in seen["last"]["legend"]
+    assert "kmnist: AUROC 0.7" in seen["first"]["legend"]
+    assert seen["log"]["lines"]["kmnist"] != seen["first"]["lines"]["kmnist"]
+    assert "NaN" not in "".join(seen["log"]["lines"].values())
+    assert len(set(seen["strokes"])) == 3
+    assert seen["focused"]
 
 
 def test_narrow_screens_dark_mode_and_the_keyboard(look):

@@ -11,7 +11,13 @@ from html.parser import HTMLParser
 
 import pytest
 import torch
-from report_problems import HOSTILE, classification_run, regression_run, saved_draws
+from report_problems import (
+    HOSTILE,
+    classification_run,
+    images_run,
+    regression_run,
+    saved_draws,
+)
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -169,6 +175,34 @@ def test_results_of_regression_keep_trajectories_and_functions():
     assert ["noise std", None] in alone["facts"]
 
 
+def test_results_on_images_have_foreign_data_and_their_auroc(tmp_path):
+    (tmp_path / "mnist_0_low_rank.json").write_text(json.dumps(images_run()))
+    page = read_page(tmp_path)
+    foreign = table_of(page, "foreign")
+    sets = [name for seen in ("kmnist", HOSTILE) for name in (seen, f"{seen}, averaged")]
+    assert labels(foreign) == ["run", "method", *sets]
+    assert [row[1:4] for row in foreign["rows"]] == [
+        ["MAP", 0.6, 0.7],
+        ["DiMS (0.1, t₁ = 25)", 0.8, 0.9],
+        ["DiMS (0.1, t₁ = 50)", 0.7, 0.8],
+    ]
+    run = page["runs"][0]
+    assert run["name"] == "mnist, seed 0, low_rank"
+    assert [row["method"] for row in run["confidence"]] == [row[1] for row in foreign["rows"]]
+    assert run["calibration"][1]["method"] == "DiMS (0.1, t₁ = 25)"
+    known, *others = run["confidence"][1]["sets"]
+    assert known == {"name": "mnist (known)", "shares": [0.5, 0.5], "auroc": None}
+    assert {"name": "kmnist", "shares": [0.75, 0.25], "auroc": 0.9} in others
+    assert "img" not in Tags(page_html(page)).seen
+    # A run without distributions, as older ones are, still has its table.
+    older = images_run()
+    for row in older["rows"]:
+        del row["confidence"]
+    page = read_page_of(older)
+    assert page["runs"][0]["confidence"] == []
+    assert len(table_of(page, "foreign")["rows"]) == 3
+
+
 def test_tables_leave_out_what_no_row_has():
     entry = table(
         "t",
@@ -191,6 +225,11 @@ def test_tables_leave_out_what_no_row_has():
         ("run.json", "{}", "holds no run"),
         ("run.json", '{"experiment": "x", "rows": [{"test": {}}]}', "make the run again"),
         ("run.json", '{"experiment": "x", "trajectories": 7}', "make the run again"),
+        (
+            "run.json",
+            '{"experiment": "x", "rows": [{"method": "x", "ood": {}, "confidence": [1]}]}',
+            "make the run again",
+        ),
         ("folder/manifest.json", "{}", "sample first"),
         ("folder/manifest.json", "[", "no manifest"),
         ("folder/empty.txt", "", "holds no run"),

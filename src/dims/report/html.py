@@ -21,8 +21,11 @@ from dims.store.folder import write_text
 __all__ = ["page_html", "write_page"]
 
 SCRIPTS = (
-    "dom.js", "chart.js", "table.js", "colours.js", "motion.js", "predictions.js", "page.js",
+    "dom.js", "chart.js", "table.js", "colours.js", "motion.js", "predictions.js", "foreign.js",
+    "page.js",
 )  # fmt: skip
+# Rows whose name is not that of their method.
+ALIASES = {"dims_full": "dims", "ensemble": "deep_ensemble", "last_layer_la": "last_layer"}
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -78,6 +81,7 @@ def _asset(name: str) -> str:
 def _method_colours() -> str:
     # The style sheet has its own for these two: they must differ between light and dark.
     fixed = {key: value for key, value in COLOURS.items() if key not in ("map", "dims_settled")}
+    fixed |= {name: COLOURS[key] for name, key in ALIASES.items()}
     return ":root {" + " ".join(f"--{key}: {value};" for key, value in fixed.items()) + "}\n"
 
 

@@ -1,11 +1,11 @@
-"""Pieces of the data of a page: tables, settings as pairs, how to cite."""
+"""Pieces of the data of a page: tables, settings as pairs, sections of a run, how to cite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["CITATION", "ReportError", "column", "pairs", "table"]
+__all__ = ["CITATION", "ReportError", "column", "confidence_sets", "pairs", "table"]
 
 CITATION = """@article{jacobsen2026dims,
   title  = {Don't Stop Me Yet: Sampling Loss Minima via Dissipative Riemannian Mechanics},
@@ -54,6 +54,17 @@ def pairs(settings: Any, prefix: str = "") -> list[list[Any]]:
         pair
         for key, value in settings.items()
         for pair in pairs(value, f"{prefix}.{key}" if prefix else str(key))
+    ]
+
+
+def confidence_sets(
+    found: dict[str, Any], known: str, auroc: dict[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """Shares of a known and of foreign sets in bins of confidence, the known one first."""
+    shares = {f"{known} (known)": found["known"], **dict(sorted(found["foreign"].items()))}
+    return [
+        {"name": str(name), "shares": [float(s) for s in values], "auroc": (auroc or {}).get(name)}
+        for name, values in shares.items()
     ]
 
 

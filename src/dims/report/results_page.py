@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dims.report.parts import CITATION, column, pairs, table
+from dims.report.parts import CITATION, column, confidence_sets, pairs, table
 from dims.report.style import LABELS
 
 __all__ = ["results_page"]
@@ -22,8 +23,10 @@ METRICS = {
     "crps": "CRPS",
 }
 SPLITS = ("train", "test", "gap")
+READINGS = ("per_sample", "ensemble")
 VERSIONS = ("dims", "torch", "machine")
 FACTS = ("draws", "seed", "parameters", "prior_precision", "noise_std", "gradient_norm")
+AUROC = "auroc_max_probability"
 MOST_ROWS = 20_000  # of draws, in the table
 
 
@@ -32,7 +35,7 @@ def results_page(runs: list[dict[str, Any]], comparison: Path | None) -> dict[st
     names = [_name(run) for run in runs]
     experiments = list(dict.fromkeys(str(run["experiment"]) for run in runs))
     tables = [_scores(runs, names), None if comparison is None else _beside_the_paper(comparison)]
-    tables += [_draws(runs, names)]
+    tables += [_foreign(runs, names), _draws(runs, names)]
     facts = [["experiment", ", ".join(experiments)], ["runs", len(runs)]]
     if len(runs) == 1:
         facts += [[key.replace("_", " "), runs[0][key]] for key in FACTS if key in runs[0]]
@@ -51,17 +54,29 @@ def _name(run: dict[str, Any]) -> str:
     words = [run.get("dataset", run["experiment"])]
     words += [run[key] for key in ("curvature_kind",) if key in run]
     words += [f"seed {run['seed']}"] if "seed" in run else []
+    if "part" in run:
+        words.append(str(run["part"]).removeprefix(f"{run.get('dataset')}_{run.get('seed')}_"))
     return ", ".join(str(word) for word in words)
 
 
-def _label(row: dict[str, Any]) -> str:
-    eta0 = row.get("eta0")
-    return str(row["method"]) if eta0 is None else f"{row['method']} ({eta0})"
+def _labelled(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The rows of a run, named by method and η₀, and by t₁ where that alone tells them apart."""
+    rows = run.get("rows", [])
+    found = Counter((row["method"], row.get("eta0")) for row in rows)
+    named = []
+    for row in rows:
+        method, eta0, t1 = row["method"], row.get("eta0"), row.get("t1")
+        words = [] if eta0 is None else [str(eta0)]
+        if found[method, eta0] > 1 and t1 is not None:
+            words.append(f"t₁ = {t1:g}")
+        named.append((f"{method} ({', '.join(words)})" if words else str(method), row))
+    return named
 
 
 def _run(run: dict[str, Any], name: str) -> dict[str, Any]:
     """What the sections of one run show; a section without data is left out by the page."""
-    rows = run.get("rows", [])
+    named = _labelled(run)
+    rows = [row for _, row in named]
     data = {
         "name": name,
         "settings": pairs(run.get("settings", {})),
@@ -69,7 +84,19 @@ def _run(run: dict[str, Any], name: str) -> dict[str, Any]:
         "functions": [_kept(r, "method", "curves", "mean", "std") for r in rows if "mean" in r],
         "maps": [_kept(r, "method", "map") for r in rows if "map" in r],
         "calibration": [
-            {"method": _label(r), **r["calibration"]} for r in rows if "calibration" in r
+            {"method": label, **r["calibration"]} for label, r in named if "calibration" in r
+        ],
+        "confidence": [
+            {
+                "method": label,
+                "sets": confidence_sets(
+                    r["confidence"],
+                    str(run.get("dataset", "test")),
+                    {name: scores["ensemble"][AUROC] for name, scores in r["ood"].items()},
+                ),
+            }
+            for label, r in named
+            if "confidence" in r
         ],
     }
     data |= _kept(run, "landscape", "plane_share", "grid", "movies", "movie_grid", "map", "points")
@@ -89,9 +116,9 @@ def _kept(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
 def _scores(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
     """One line for each run, method and part of the data; every metric in both readings."""
     found = [
-        (name, row, split, row[split])
+        (name, label, split, row[split])
         for run, name in zip(runs, names, strict=True)
-        for row in run.get("rows", [])
+        for label, row in _labelled(run)
         for split in SPLITS
         if isinstance(row.get(split), dict)
     ]
@@ -101,11 +128,36 @@ def _scores(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
         columns.append(column(METRICS[metric], "mean over draws of the metric of each"))
         columns.append(column(f"{METRICS[metric]}, averaged", "of the averaged predictive"))
     rows = []
-    for name, row, split, scores in found:
-        both = (scores["per_sample"], scores["ensemble"])
-        rows.append([name, _label(row), split, *(r.get(m) for m in metrics for r in both)])
+    for name, label, split, scores in found:
+        both = [scores[how] for how in READINGS]
+        rows.append([name, label, split, *(r.get(m) for m in metrics for r in both)])
     note = "Each metric of single draws, averaged over them, and of the averaged predictive."
     return table("scores", "Methods", note, columns, rows, ("method", "data"))
+
+
+def _foreign(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """How well the confidence of each method tells foreign sets apart."""
+    found = [
+        (name, label, row["ood"])
+        for run, name in zip(runs, names, strict=True)
+        for label, row in _labelled(run)
+        if "ood" in row
+    ]
+    sets = list(dict.fromkeys(foreign for *_, scores in found for foreign in scores))
+    columns = [column("run"), column("method")]
+    for foreign in sets:
+        columns.append(column(foreign, "mean over draws of the AUROC of each"))
+        columns.append(column(f"{foreign}, averaged", "of the averaged predictive"))
+    rows = [
+        [name, label]
+        + [scores.get(f, {}).get(how, {}).get(AUROC) for f in sets for how in READINGS]
+        for name, label, scores in found
+    ]
+    note = (
+        "AUROC of the confidence: how often a foreign image gets less of it than a known one; "
+        "½ is chance, 1 is perfect."
+    )
+    return table("foreign", "AUROC on foreign data", note, columns, rows, ("run", "method"))
 
 
 def _beside_the_paper(path: Path) -> dict[str, Any]:
@@ -141,13 +193,13 @@ def _draws(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
     labels = ("run", "draw", "status", "loss", "energy violation", "gradients", "arc length")
     rows: list[list[Any]] = []
     for run, name in zip(runs, names, strict=True):
-        for row in run.get("rows", []):
+        for label, row in _labelled(run):
             if isinstance(row.get("status"), list):
                 lists = zip(
                     row["status"], row["loss"], row["energy_violation"], row["evaluations"],
                     strict=True,
                 )  # fmt: skip
-                rows += [[name, f"{_label(row)} {i}", *e, None] for i, e in enumerate(lists)]
+                rows += [[name, f"{label} {i}", *e, None] for i, e in enumerate(lists)]
         for path in run.get("trajectories", []):
             violation = path["energy_violation"]
             ends = (path["status"], path["loss"][-1], violation, None, path["arc_length"])

@@ -27,6 +27,9 @@ const RUN_SECTIONS = [
   ["maps", "Maps of uncertainty", (run) => run.maps, mapSection, () => "Bright is uncertain."],
   ["calibration", "Calibration", (run) => run.calibration, calibrationSection,
     () => "Averaged predictive on test points in ten bins of confidence; the diagonal is perfect."],
+  ["confidence", "Confidence on known and foreign data", (run) => run.confidence, confidenceSection,
+    () => "Shares of a data set in bins of the averaged predictive's confidence. Foreign data " +
+      "should lie to the left of the known."],
   ["settings", "Settings", (run) => run.settings, (run) => pairTable(run.settings), () => ""],
   ["versions", "Versions", (run) => run.versions, (run) => pairTable(run.versions), () => ""],
 ];
