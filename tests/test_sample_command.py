@@ -14,8 +14,10 @@ import torch
 from typer.testing import CliRunner
 
 import dims
-from dims.commands import app
+from dims.commands import app, followed
 from dims.engine import EngineError, Work
+from dims.report.read import read_page
+from draws_problems import mlp, random_inputs
 from test_store import failing
 
 QUICK = ("--method", "la", "--draws", "3", "--chunk-size", "2", "--quiet")
@@ -33,6 +35,10 @@ def entry(tmp_path_factory) -> str:
     file = tmp_path_factory.mktemp("entry") / "my_run.py"
     assert call("init", file)[0] == 0
     return f"{file}:problem"
+
+
+def network() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 
 
 def sample(entry: str, store: Path, *more: object) -> tuple[int, str, str]:
@@ -53,8 +59,7 @@ def test_what_init_writes_can_be_sampled_and_resumed(entry, tmp_path):
     facts = json.loads(out)
     assert (facts["draws"], facts["failed"], facts["status"]) == (3, [], {"finished": 3})
     assert len(chunk.read_bytes()) == len(first)
-    model = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-    assert len(dims.load(file, model)) == 3
+    assert len(dims.load(file, network())) == 3
     assert sample(entry, store, *dynamics, "--out", file)[0] == 2
 
 
@@ -66,6 +71,58 @@ def test_init_keeps_what_is_there(tmp_path):
         assert (code, error[:11]) == (2, "dims: FILE:")
     assert file.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
+
+
+FOLLOWED = ("--method", "dims", "--friction", "2", "--max-time", "0.1", "--settle", "none")
+
+
+def test_the_ways_of_the_first_draws_are_kept_and_end_where_the_draws_are(
+    entry, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(followed, "FRAMES", 3)
+    store, file = tmp_path / "run", tmp_path / "draws.safetensors"
+    code, _, _ = sample(entry, store, *FOLLOWED, "--follow", "2", "--out", file)
+    assert code == 0
+    kept = json.loads((store / "trajectories.json").read_text())
+    assert len(kept["trajectories"]) == 2
+    draws = dims.load(file, network())
+    offsets = (draws.parameters - draws.map_parameters)[:2].double()
+    for path, offset, arc in zip(kept["trajectories"], offsets, draws.arc_length, strict=False):
+        assert (path["times"][0], path["times"][-1], path["status"]) == (0.0, 0.1, "FINISHED")
+        assert path["positions"][0] == pytest.approx([0, 0], abs=1e-4)
+        assert path["arc_length"] == pytest.approx(float(arc), rel=1e-2)
+        assert path["energy"][-1] < path["energy"][0]
+        # The plane holds nearly all of two ways: little of their ends is lost on it.
+        assert torch.tensor(path["positions"][-1]).norm() < 1.01 * offset.norm()
+    losses = [path["loss"][-1] for path in kept["trajectories"]]
+    assert losses == pytest.approx(draws.loss[:2].tolist(), rel=1e-2)
+    assert file.with_suffix(".trajectories.json").read_text() == json.dumps(kept)
+    before = (store / "trajectories.json").stat().st_mtime_ns
+    assert sample(entry, store, *FOLLOWED, "--follow", "2")[0] == 0
+    assert (store / "trajectories.json").stat().st_mtime_ns == before
+    assert sample(entry, store, *FOLLOWED, "--follow", "99")[0] == 0  # all there are
+    assert len(json.loads((store / "trajectories.json").read_text())["trajectories"]) == 3
+    shown = json.loads(json.dumps(read_page(store)))["runs"][0]
+    assert [path["label"] for path in shown["trajectories"]] == ["DiMS 0", "DiMS 1", "DiMS 2"]
+    assert len(read_page(file)["runs"][0]["trajectories"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "how"), [("dims", {"friction": 2.0, "settle": None, "certify": False}), ("rla", {})]
+)
+def test_a_draw_followed_again_ends_where_it_did(method, how, monkeypatch):
+    monkeypatch.setattr(followed, "FRAMES", 3)
+    x = random_inputs(12, 3)
+    given = {"prior_precision": 1.0, "noise_std": 0.3}
+    posterior = dims.fit(mlp(3, 1), (x, x[:, :1]), "regression", refine=True, **given)
+    draws = posterior.sample(4, method, max_time=0.1, seed=7, progress=False, **how)
+    path = followed.follow_again(posterior, draws, 3)
+    far = (draws.parameters - draws.map_parameters).norm(dim=1)
+    apart = (path.end[:, None] - draws.parameters).norm(dim=-1) / far
+    assert apart.argmin(1).tolist() == [0, 1, 2]
+    assert apart.diagonal().max() < 1e-3
+    assert path.times[-1] == 0.1
+    assert (path.positions[0] == draws.map_parameters).all()
 
 
 FILE = """
@@ -131,6 +188,8 @@ def test_a_file_that_fails_names_its_line(tmp_path):
         (["--method", "dims", "--friction", "-1"], "friction"),
         (["--friction", "1"], "no meaning"),
         (["--address", "auto"], "--engine ray"),
+        (["--follow", "1"], "--follow"),
+        (["--method", "dims", "--follow", "-1"], "follow"),
         (["--device", "toaster"], "--device"),
         (["--curvature", "round"], "curvature"),
         (["--draws", "0"], "draws"),

@@ -89,8 +89,12 @@ def test_every_section_is_drawn_and_names_stay_text(look, tmp_path):
     assert [name for name in wanted if name not in seen["ids"]] == []
     assert seen["lines"] > 5
     assert HOSTILE in seen["text"]
-    draws = look(read_page(saved_draws(tmp_path)), steps)
-    assert "places" in draws["ids"]
+    saved = saved_draws(tmp_path)
+    saved.with_suffix(".trajectories.json").write_text(json.dumps(regression_run()))
+    shares = {"known": [0.2, 0.8], "foreign": {HOSTILE: [1, 0]}}
+    saved.with_suffix(".confidence.json").write_text(json.dumps(shares))
+    draws = look(read_page(saved), steps)
+    assert {"places", "energies", "paths", "confidence"} <= set(draws["ids"])
     assert HOSTILE in draws["text"]
     for view in (seen, draws):
         assert view["images"] == 0

@@ -131,6 +131,51 @@ def test_a_store_shows_its_finished_chunks(tmp_path):
     assert "img" not in Tags(page_html(page)).seen
 
 
+def test_what_lies_beside_draws_is_shown(tmp_path):
+    saved = saved_draws(tmp_path)
+    found = regression_run()
+    ways = {key: found[key] for key in ("trajectories", "landscape")}
+    saved.with_suffix(".trajectories.json").write_text(json.dumps({**ways, "more": 1}))
+    shares = {"known": [0.2, 0.8], "foreign": {HOSTILE: [1, 0]}}
+    saved.with_suffix(".confidence.json").write_text(json.dumps(shares))
+    page = read_page(saved)
+    run = page["runs"][0]
+    assert [(path["method"], path["label"]) for path in run["trajectories"]] == [("DiMS", HOSTILE)]
+    assert run["landscape"] == found["landscape"]
+    assert "more" not in run
+    (shown,) = run["confidence"]
+    assert shown["method"] == "DiMS"
+    assert [(entry["name"], entry["shares"]) for entry in shown["sets"]] == [
+        ("test (known)", [0.2, 0.8]),
+        (HOSTILE, [1.0, 0.0]),
+    ]
+    assert "img" not in Tags(page_html(page)).seen
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("trajectories", "{"),
+        ("trajectories", "[]"),
+        ("trajectories", '{"trajectories": [{"times": [0, 1]}]}'),
+        ("trajectories", '{"trajectories": 7}'),
+        ("confidence", '{"known": [0.5]}'),
+        ("confidence", '{"known": ["x"], "foreign": {}}'),
+        ("confidence", '{"known": [0.5], "foreign": {"a": 1}}'),
+    ],
+)
+def test_what_lies_beside_draws_and_is_damaged_is_named(tmp_path, name, content):
+    saved = saved_draws(tmp_path)
+    path = saved.with_suffix(f".{name}.json")
+    path.write_text(content)
+    with pytest.raises(ReportError, match=f"{name}.json: cannot be shown"):
+        read_page(saved)
+    path.unlink()
+    path.symlink_to(saved)
+    with pytest.raises(ReportError, match="a link"):
+        read_page(saved)
+
+
 def test_a_real_store_is_read(tmp_path):
     model, x = mlp(3, 1), random_inputs(12, 3)
     posterior = dims.fit(model, (x, x[:, :1]), "regression", refine=True)

@@ -95,6 +95,7 @@ def sample(
     seed: Annotated[int, _number("Of the draws.", 0, 2**63 - 1)] = 0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda; or the model's.")] = None,
     out: Annotated[Path | None, typer.Option(help="One file for all draws.")] = None,
+    follow: Annotated[int, _number("Draws to follow, for report.", 0, 1000)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="A summary for programs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
@@ -110,6 +111,8 @@ def sample(
         _end("--address: it belongs to a cluster; add --engine ray", BAD_INPUT)
     if out is not None and out.exists():
         _end(f"--out: {out} exists; give another name", BAD_INPUT)
+    if follow and method in (MethodName.la, MethodName.linla):
+        _end(f"--follow: draws by {method.value} have no way; leave it out", BAD_INPUT)
     began = time.monotonic()
     given: dict[str, Any] = {
         "friction": friction,
@@ -134,6 +137,8 @@ def sample(
             )
             if out is not None:
                 made.save(out)
+            if follow:
+                _follow(posterior, made, follow, store, out, quiet)
     except KeyboardInterrupt:
         _end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
     except EngineError as error:
@@ -166,6 +171,20 @@ def _fit(
 
         send_source(module)
     return fit(model, data, likelihood, curvature=curvature, refine=refine)
+
+
+def _follow(
+    posterior: Posterior, draws: Draws, count: int, store: Path, out: Path | None, quiet: bool
+) -> None:
+    from dims.commands.followed import keep_followed
+    from dims.progress import progress_reporter
+    from dims.report.draws_page import TRAJECTORIES, beside
+    from dims.store.folder import write_text
+
+    with progress_reporter(not quiet, "following") as report:
+        kept = keep_followed(posterior, draws, count, store, report)
+    if out is not None:
+        write_text(beside(out, TRAJECTORIES), kept.read_text(encoding="utf-8"))
 
 
 def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:

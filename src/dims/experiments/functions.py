@@ -49,6 +49,7 @@ def on_a_plane(
 ) -> dict[str, Any]:
     """The first trajectories of each method on the plane through θ* that shows most of them."""
     kept = torch.cat([path.positions[:, :draws].reshape(-1, len(centre)) for _, path in paths])
+    kept = kept[kept.isfinite().all(-1)]
     plane = Plane(centre, kept)
     shown = plane.coordinates(kept)
     low, high = shown.min(0).values, shown.max(0).values

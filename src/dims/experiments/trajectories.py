@@ -92,5 +92,9 @@ def landscape(
     across = torch.linspace(*x, side, dtype=torch.float64)
     up = torch.linspace(*y, side, dtype=torch.float64)
     grid = torch.cartesian_prod(up, across).flip(-1)
-    loss = surface.value(grid if plane is None else plane.points(grid.to(plane.centre)))
+    if plane is None:
+        loss = surface.value(grid)
+    else:  # one line at a time: each point is a whole network
+        lines = grid.to(plane.centre).split(side)
+        loss = torch.cat([surface.value(plane.points(line)) for line in lines])
     return {"x": list(x), "y": list(y), "loss": rounded(loss.reshape(side, side), 4)}

@@ -15,12 +15,33 @@ from dims.certificate import Verdict
 from dims.draws.container import ROW_NUMBERS
 from dims.draws.header import parse_header
 from dims.draws.storage import DrawsFileError, read
-from dims.report.parts import CITATION, ReportError, column, pairs, table
+from dims.report.parts import (
+    CITATION,
+    ReportError,
+    column,
+    confidence_sets,
+    motion,
+    pairs,
+    table,
+)
+from dims.report.style import LABELS
 from dims.solvers.rows import Status
+from dims.store.folder import read_small
 
-__all__ = ["SavedDraws", "draws_page", "read_draws", "read_store"]
+__all__ = [
+    "CONFIDENCE",
+    "TRAJECTORIES",
+    "SavedDraws",
+    "beside",
+    "draws_page",
+    "read_beside",
+    "read_draws",
+    "read_store",
+]
 
+TRAJECTORIES, CONFIDENCE = "trajectories", "confidence"  # files that may lie beside draws
 LARGEST_MANIFEST = 2**20  # bytes
+LARGEST_BESIDE = 2**24
 SHOWN_PLACES = 500  # draws in the picture of parameter space
 
 COLUMNS = {
@@ -116,14 +137,44 @@ def read_store(folder: Path) -> SavedDraws:
     )
 
 
-def draws_page(draws: SavedDraws) -> dict[str, Any]:
-    """All of it as the data of a page."""
+def beside(place: Path, name: str) -> Path:
+    """Where more about draws is: `NAME.json` in a store, `FILE.NAME.json` beside a file."""
+    return place / f"{name}.json" if place.is_dir() else place.with_suffix(f".{name}.json")
+
+
+def read_beside(place: Path, method: str) -> dict[str, Any]:
+    """Trajectories of some draws and distributions of their confidence, where there are any."""
+    found: dict[str, Any] = {}
+    for name in (TRAJECTORIES, CONFIDENCE):
+        path = beside(place, name)
+        if not path.exists():
+            continue
+        try:
+            content = read_small(path, LARGEST_BESIDE)
+            if content is None:
+                raise ValueError("a link, no file, or too large")
+            entry = json.loads(content)
+            if name == TRAJECTORIES:
+                found |= motion(entry)
+            else:
+                label = LABELS.get(method, method)
+                found[name] = [{"method": label, "sets": confidence_sets(entry, "test")}]
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise ReportError(
+                f"{path}: cannot be shown ({error!r}); make it again, or take it away"
+            ) from error
+    return found
+
+
+def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[str, Any]:
+    """All of it as the data of a page; `more` is what lies beside the draws."""
     run: dict[str, Any] = {
         "name": draws.source,
         "method": draws.method,
         "settings": draws.settings,
         "versions": draws.versions,
         **_places(draws.offsets),
+        **(more or {}),
     }
     statuses = Counter(draws.status)
     facts = [*draws.facts, ["ended", ", ".join(f"{n} {name}" for name, n in statuses.items())]]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["CITATION", "ReportError", "column", "confidence_sets", "pairs", "table"]
+from dims.report.style import LABELS
+
+__all__ = ["CITATION", "ReportError", "column", "confidence_sets", "motion", "pairs", "table"]
+
+ALONG_THE_WAY = ("positions", "loss", "kinetic_energy", "energy")
 
 CITATION = """@article{jacobsen2026dims,
   title  = {Don't Stop Me Yet: Sampling Loss Minima via Dissipative Riemannian Mechanics},
@@ -66,6 +70,19 @@ def confidence_sets(
         {"name": str(name), "shares": [float(s) for s in values], "auroc": (auroc or {}).get(name)}
         for name, values in shares.items()
     ]
+
+
+def motion(found: dict[str, Any]) -> dict[str, Any]:
+    """Trajectories, and the ground under them where it is known."""
+    paths = found.get("trajectories", [])
+    for path in paths:
+        if any(len(path[key]) != len(path["times"]) for key in ALONG_THE_WAY):
+            raise ValueError(f"trajectory {path['label']!r}: not a value for every time")
+    ground: dict[str, Any] = {
+        key: found[key] for key in ("landscape", "plane_share") if key in found
+    }
+    shown = [{**path, "method": LABELS.get(path["method"], path["method"])} for path in paths]
+    return {"trajectories": shown, **ground}
 
 
 def _plain(value: Any) -> Any:

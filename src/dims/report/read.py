@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dims.draws.storage import DrawsFileError
-from dims.report.draws_page import draws_page, read_draws, read_store
+from dims.report.draws_page import draws_page, read_beside, read_draws, read_store
 from dims.report.join import joined
 from dims.report.parts import ReportError
 from dims.report.results_page import results_page
@@ -23,9 +23,11 @@ def read_page(place: Path) -> dict[str, Any]:
         raise ReportError(f"{place}: there is no such file or folder")
     try:
         if place.is_dir() and (place / "manifest.json").exists():
-            return draws_page(read_store(place))
+            draws = read_store(place)
+            return draws_page(draws, read_beside(place, draws.method))
         if place.suffix == ".safetensors":
-            return draws_page(read_draws(place))
+            draws = read_draws(place)
+            return draws_page(draws, read_beside(place, draws.method))
     except DrawsFileError as error:
         raise ReportError(f"{place}: {error}") from error
     runs = _runs(place)

@@ -7,8 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dims.report.parts import CITATION, column, confidence_sets, pairs, table
-from dims.report.style import LABELS
+from dims.report.parts import CITATION, column, confidence_sets, motion, pairs, table
 
 __all__ = ["results_page"]
 
@@ -99,11 +98,7 @@ def _run(run: dict[str, Any], name: str) -> dict[str, Any]:
             if "confidence" in r
         ],
     }
-    data |= _kept(run, "landscape", "plane_share", "grid", "movies", "movie_grid", "map", "points")
-    data["trajectories"] = [
-        {**path, "method": LABELS.get(path["method"], path["method"])}
-        for path in run.get("trajectories", [])
-    ]
+    data |= _kept(run, "grid", "movies", "movie_grid", "map", "points") | motion(run)
     if "map" in run:  # points with classes rather than (x, y) pairs
         data["map_points"] = data.pop("points")
     return data

@@ -10,9 +10,18 @@ from dims.samplers.dissipative import Dissipative
 from dims.samplers.laplace import Laplace
 from dims.samplers.linearised import Linearised
 from dims.samplers.riemannian import Riemannian
-from dims.samplers.start import Sampler, Start
+from dims.samplers.start import Moving, Sampler, Start
 
-__all__ = ["SAMPLERS", "Dissipative", "Laplace", "Linearised", "Riemannian", "Sampler", "Start"]
+__all__ = [
+    "SAMPLERS",
+    "Dissipative",
+    "Laplace",
+    "Linearised",
+    "Moving",
+    "Riemannian",
+    "Sampler",
+    "Start",
+]
 
 SAMPLERS: dict[str, type[Sampler]] = {
     "la": Laplace,

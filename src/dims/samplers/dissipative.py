@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dims.certificate import certify
 from dims.draws import Draws
@@ -49,6 +50,17 @@ class Dissipative:
                 f"settle: {self.settle!r} is unknown; give one of {', '.join(SETTLING)} or None"
             )
 
+    def path(
+        self,
+        start: Start,
+        noise: RowVectors,
+        progress: Callable[[Progress], None] | None = None,
+        save_at: Tensor | None = None,
+    ) -> Path:
+        return follow(
+            self, start, noise, dissipative(self.gravity, self.friction), progress, save_at
+        )
+
     def sample(
         self,
         start: Start,
@@ -56,7 +68,7 @@ class Dissipative:
         seed: int,
         progress: Callable[[Progress], None] | None = None,
     ) -> Draws:
-        path = follow(self, start, noise, dissipative(self.gravity, self.friction), progress)
+        path = self.path(start, noise, progress)
         return Draws(
             method="dims",
             surface=start.surface,

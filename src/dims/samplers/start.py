@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from torch import Tensor
+
 from dims.draws import Draws
 from dims.dynamics import Dynamics
 from dims.integrate import Path, integrate
@@ -15,7 +17,7 @@ from dims.solvers.batch import Progress
 from dims.solvers.snapshot import Checkpoint
 from dims.velocity import precondition
 
-__all__ = ["Sampler", "Start", "follow", "trajectory_fields"]
+__all__ = ["Moving", "Sampler", "Start", "follow", "trajectory_fields"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class Moving(Protocol):
-    """The settings that samplers by trajectories share."""
+    """What samplers by trajectories share: settings, and the way that a draw is the end of."""
 
     @property
     def precondition(self) -> bool: ...
@@ -60,6 +62,14 @@ class Moving(Protocol):
     @property
     def compile(self) -> bool: ...
 
+    def path(
+        self,
+        start: Start,
+        noise: RowVectors,
+        progress: Callable[[Progress], None] | None = None,
+        save_at: Tensor | None = None,
+    ) -> Path: ...
+
 
 def follow(
     settings: Moving,
@@ -67,6 +77,7 @@ def follow(
     noise: RowVectors,
     dynamics: Dynamics,
     progress: Callable[[Progress], None] | None,
+    save_at: Tensor | None,
 ) -> Path:
     """The trajectories of ε under the given forces."""
     return integrate(
@@ -77,6 +88,7 @@ def follow(
         solver=settings.solver,
         tolerance=settings.tolerance,
         max_time=settings.max_time,
+        save_at=save_at,
         compile=settings.compile,
         progress=progress,
         # Compiled for another number of rows first, the same step would round differently.

@@ -4,6 +4,7 @@
     chunk_00000.safetensors   draws 0 … n − 1, and so on
     retry_00000.safetensors   those of them that failed, tried again with more care
     partial_00001.safetensors the state of a chunk that takes long, once a minute
+    trajectories.json         the ways of the first draws, by `dims sample --follow`
     lock                      held by the one process that writes
 
 A chunk is a function of (manifest, its rows) alone: size, precision and number of threads are in

@@ -1,0 +1,74 @@
+"""The first draws of a run once more, seen on their way; a small file for `dims report`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from dims.draws import Draws
+from dims.experiments.functions import on_a_plane
+from dims.experiments.trajectories import save_times
+from dims.integrate import Path as Motion
+from dims.posterior import Posterior
+from dims.report.draws_page import TRAJECTORIES, beside
+from dims.report.style import LABELS
+from dims.samplers import SAMPLERS, Moving, Start
+from dims.solvers.batch import Progress
+from dims.store.folder import read_small, write_text
+
+__all__ = ["follow_again", "keep_followed"]
+
+FRAMES = 40
+LARGEST = 2**24  # bytes; a trajectory takes about ten thousand
+
+
+def follow_again(
+    posterior: Posterior,
+    draws: Draws,
+    count: int,
+    progress: Callable[[Progress], None] | None = None,
+) -> Motion:
+    """The trajectories of draws 0 … count − 1, from the same velocities with the same settings.
+
+    Landing on the saved times changes the steps, so ends agree to the solver's accuracy: the
+    longer the way and the less friction, the further two ways part.
+    """
+    sampler = SAMPLERS[draws.method](**draws.settings)
+    if not isinstance(sampler, Moving) or draws.seed is None:
+        raise ValueError(f"follow: draws by {draws.method!r} have no trajectories; sample by dims")
+    if posterior.surface.size < 2:
+        raise ValueError("follow: a network of one parameter has no plane to show its way on")
+    start = Start(posterior.surface, posterior.map_parameters, posterior.gradient)
+    velocities = posterior.velocities(count, draws.seed)
+    times = save_times(sampler.max_time, FRAMES, dense_early=True)
+    return sampler.path(start, velocities, progress, times)
+
+
+def keep_followed(
+    posterior: Posterior,
+    draws: Draws,
+    count: int,
+    store: Path,
+    progress: Callable[[Progress], None] | None = None,
+) -> Path:
+    """Follow the first draws of a store and write that there, if it is not there yet.
+
+    A store holds one run, so the number of trajectories is all that can differ.
+    """
+    count, path = min(count, len(draws)), beside(store, TRAJECTORIES)
+    if _kept(path) != count:
+        motion = follow_again(posterior, draws, count, progress)
+        named = [(LABELS[draws.method], motion)]
+        shown = on_a_plane(posterior.surface, posterior.map_parameters, named, count)
+        write_text(path, json.dumps(shown))
+    return path
+
+
+def _kept(path: Path) -> int | None:
+    """How many trajectories a file holds; None where there is none, or none of ours."""
+    with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+        content = read_small(path, LARGEST)
+        return None if content is None else len(json.loads(content)["trajectories"])
+    return None
