@@ -57,7 +57,7 @@ def main() -> None:
     def report(what: str) -> None:
         nonlocal last
         now = time.perf_counter()
-        if ": t =" not in what or now - last > 10:
+        if " t = " not in what or now - last > 10:
             last = now
             print(f"[{now - began:.0f} s] {options.dataset} {what}", flush=True)
 

@@ -49,6 +49,7 @@ from dims.experiments.runs import once
 from dims.experiments.training import Training, train_together
 from dims.loss_surface import LossSurface
 from dims.posterior import NotAMinimumWarning, Posterior, fit
+from dims.solvers.batch import Progress
 from dims.solvers.rows import Status
 from dims.store.folder import write_text
 
@@ -125,12 +126,16 @@ class _Run:
         """As usual with these sets: mean 0 and deviation 1 over all pixels of the training set."""
         return Images((images.inputs - self.centre) / self.scale, images.targets)
 
+    def some(self, count: int) -> tuple[Tensor, Tensor]:
+        """So many of the training images, chosen at random by the seed."""
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        chosen = torch.randperm(len(self.images.inputs), generator=generator)[:count]
+        chosen = chosen.to(self.settings.device)
+        return self.images.inputs[chosen], self.images.targets[chosen]
+
     def subset(self, subset: SubsetSettings) -> dict[str, Any]:
         model = self.trained()
-        generator = torch.Generator().manual_seed(self.settings.seed)
-        chosen = torch.randperm(len(self.images.inputs), generator=generator)[: subset.points]
-        chosen = chosen.to(self.settings.device)
-        data = (self.images.inputs[chosen], self.images.targets[chosen])
+        data = self.some(subset.points)
         posterior = self.fitted(model, data, subset.curvature, subset.rank, None)
         self.add("MAP", _predict(posterior.surface, posterior.map_parameters.unsqueeze(0)))
         for label, method in (("LA", "la"), ("LinLA", "linla")):
@@ -185,12 +190,9 @@ class _Run:
         """The surface of all images, or of so many, chosen at random."""
         if count is None or count >= len(self.images.inputs):
             return self.fast(posterior.surface)
-        generator = torch.Generator().manual_seed(self.settings.seed)
-        chosen = torch.randperm(len(self.images.inputs), generator=generator)[:count]
-        chosen = chosen.to(self.settings.device)
         few = LossSurface(
             model,
-            (self.images.inputs[chosen], self.images.targets[chosen]),
+            self.some(count),
             "classification",
             posterior.surface.prior_precision,
             effective_points=full.effective_points,
@@ -370,6 +372,7 @@ class _Run:
             "part": self.name,
             "settings": asdict(s) | asdict(part),
             **fitted,
+            "precision": "float32",  # but for the TF32 products of `coarse_legs`
             "accelerator": torch.cuda.get_device_name() if cuda else "CPU",
             "peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
             "rows": self.rows,
@@ -385,10 +388,12 @@ class _Run:
     def part(self, what: str) -> Callable[[float], None]:
         return lambda part: self.say(f"{what} {100 * part:.0f} %")
 
-    def clock(self, label: str, before: float, end: float) -> Callable[[Any], None]:
-        return lambda now: self.say(
-            f"{label}: t = {before + now.mean_time:.2f} of {end:g}, {now.done} of {now.rows} done"
-        )
+    def clock(self, label: str, before: float, end: float) -> Callable[[Progress], None]:
+        def tell(now: Progress) -> None:
+            t = before + now.mean_time
+            self.say(f"{label}, t = {t:.2f} of {end:g} {100 * t / end:.0f} %")
+
+        return tell
 
 
 def _predict(surface: LossSurface, thetas: Tensor) -> Predict:
