@@ -46,6 +46,8 @@ def test_the_readme_leads_from_a_table_to_a_picture(tmp_path):
     write_houses(tmp_path / "houses.csv")
     commands = readme_commands()
     assert len(commands) == 2
+    (tmp_path / "new.csv").write_text("size,side\n90,N\n2000,N\nn/a,N\n")
+    commands[1].append("new.csv")
     outputs = []
     for command in commands:
         done = subprocess.run(
@@ -59,14 +61,26 @@ def test_the_readme_leads_from_a_table_to_a_picture(tmp_path):
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
         told = done.stderr
-    assert "40 complete rows; regression of 'price' from size" in outputs[0]
+    assert "40 complete rows (1 with gaps left out); regression of 'price' from size" in outputs[0]
     assert "left out: side" in outputs[0]
     assert "30 draws by 'dims'" in outputs[1]
     assert "Training on 32 rows" in told
     assert "100%" in told  # no terminal, no bar: lines
     check_judgement(tmp_path, outputs[1])
+    check_new_rows(tmp_path)
     with Image.open(tmp_path / "my_run.png") as picture:
         assert picture.size == (910, 520)
+
+
+def check_new_rows(folder: Path) -> None:
+    """A house like the others costs three times its size; of a strange one little is known."""
+    with (folder / "new_predicted.csv").open(newline="") as stream:
+        known, strange = csv.DictReader(stream)
+    assert (known["line"], strange["line"]) == ("2", "3")
+    assert float(known["price"]) == pytest.approx(270, abs=60)
+    assert float(known["upper"]) == pytest.approx(float(known["price"]) + 2 * float(known["sd"]))
+    spread = "spread of the draws"
+    assert float(strange[spread]) > 3 * float(known[spread])
 
 
 def check_judgement(folder: Path, said: str) -> None:

@@ -23,6 +23,7 @@ class RunProgress:
         self.finished = 0
         self.end_time = 1.0
         self.running: dict[tuple[int, ...], Progress] = {}
+        self.last = (0.0, 0.0, 0.0)  # mean time, T and L while something moved
 
     def update(self, chunk: tuple[int, ...], now: Progress) -> None:
         """How far the batch of these rows is."""
@@ -45,20 +46,17 @@ class RunProgress:
         def mean(name: str) -> float:
             values = (getattr(now, name) for now in self.running.values())
             total = sum(w * v for w, v in zip(weights, values, strict=True) if w)
-            return total / moving if moving else 0.0
+            return total / moving
 
         waiting = self.rows - done - moving  # their time is 0
-        share = moving / (moving + waiting) if moving else 0.0
-        self.report(
-            Progress(
-                done,
-                self.rows,
-                self.end_time,
+        if moving:
+            share = moving / (moving + waiting)
+            self.last = (
                 mean("mean_time") * share,
                 mean("mean_kinetic_energy"),
                 mean("mean_loss"),
             )
-        )
+        self.report(Progress(done, self.rows, self.end_time, *self.last))
 
 
 @contextmanager

@@ -68,8 +68,9 @@ def _for_table(csv: Path, target: str | None, stem: str) -> tuple[str, str]:
         likelihood=table.likelihood,
         other=other,
     )
+    gaps = f" ({table.gaps} with gaps left out)" if table.gaps else ""
     told = (
-        f"{table.rows} complete rows; {table.likelihood} of {table.target!r} from "
+        f"{table.rows} complete rows{gaps}; {table.likelihood} of {table.target!r} from "
         f"{', '.join(table.inputs)}.\n"
     )
     if table.left_out:

@@ -95,7 +95,7 @@ def sample(
     seed: Annotated[int, _number("Of the draws.", 0, 2**63 - 1)] = 0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda; or the model's.")] = None,
     out: Annotated[Path | None, typer.Option(help="One file for all draws.")] = None,
-    follow: Annotated[int, _number("Draws to follow, for report.", 0, 1000)] = 0,
+    follow: Annotated[int, _number("Draws whose paths to keep.", 0, 1000)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="A summary for programs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:

@@ -18,6 +18,9 @@ class TableError(ValueError):
     """The file is no table that a network can learn from."""
 
 
+GAPS = ("", "n/a", "na", "nan", "null", "none", "?", "-")  # the program for a table has them too
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns to read, and what the last of them is."""
@@ -25,7 +28,8 @@ class Table:
     inputs: list[str]
     target: str
     likelihood: str
-    rows: int
+    rows: int  # complete ones
+    gaps: int  # rows that are not
     left_out: list[str]  # columns that are not numbers
 
 
@@ -48,7 +52,7 @@ def read_table(path: Path, target: str | None) -> Table:
         target = names[-1]
     if target not in names:
         raise TableError(f"no column {target!r}; there are {', '.join(names[:20])}")
-    columns = {name: [(row[name] or "").strip() for row in rows] for name in names}
+    columns = {name: [_entry(row[name]) for row in rows] for name in names}
     inputs = [name for name in names if name != target and _numbers(columns[name])]
     if not inputs:
         raise TableError(f"no column of numbers beside {target!r}; a network needs one")
@@ -57,7 +61,13 @@ def read_table(path: Path, target: str | None) -> Table:
         raise TableError(f"{complete} complete rows; at least {FEWEST_ROWS} are needed")
     kind = _likelihood([entry for entry in columns[target] if entry])
     left_out = [name for name in names if name not in (*inputs, target)]
-    return Table(inputs, target, kind, complete, left_out)
+    return Table(inputs, target, kind, complete, len(rows) - complete, left_out)
+
+
+def _entry(text: str | None) -> str:
+    """What is in a cell; nothing, if that is a word for nothing."""
+    entry = (text or "").strip()
+    return "" if entry.lower() in GAPS else entry
 
 
 def _numbers(entries: list[str]) -> bool:
