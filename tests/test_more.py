@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 import dims
 from dims.dynamics import geodesic
-from dims.experiments.more import MoreSettings, Problem, Stopwatch, run_more, run_rows
+from dims.experiments.more import MoreSettings, Problem, run_more, run_rows
 from dims.experiments.runs import load_runs
+from dims.experiments.stopwatch import Stopwatch
 from dims.experiments.training import Task, Training, mlp, train_together
 from dims.integrate import integrate
 from dims.report.join import joined

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from dims.commands.table import TableError, read_table
+from dims.commands.table import GAPS, TableError, read_table
 
 __all__ = ["init"]
 
@@ -67,6 +67,7 @@ def _for_table(csv: Path, target: str | None, stem: str) -> tuple[str, str]:
         target=json.dumps(table.target, ensure_ascii=False),
         likelihood=table.likelihood,
         other=other,
+        gaps=json.dumps(GAPS),
     )
     gaps = f" ({table.gaps} with gaps left out)" if table.gaps else ""
     told = (

@@ -124,17 +124,13 @@ def banana(
     """
     from dims.experiments import banana as experiment
     from dims.experiments.comparison import compare, write_csv
-    from dims.experiments.more import run_more
 
     settings = experiment.BananaSettings(seed=seed, device=device)
     if quick:
         settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
     console = Console()
     if more:
-        rows = experiment.MORE.quick() if quick else experiment.MORE
-        with stages(console) as status:
-            found = run_more(experiment.problem_of(settings), rows, out, status.update)
-        show_more([found], "test", console, out)
+        _run_more(experiment, settings, "test", quick, console, out)
         return
     with stages(console) as status:
         run = experiment.run_banana(settings, out, status.update)
@@ -169,7 +165,6 @@ def snelson(
     Example: dims reproduce snelson --quick
     """
     from dims.experiments import snelson as experiment
-    from dims.experiments.more import run_more
 
     if random and more:
         raise typer.BadParameter("--more needs a trained network; leave --random out")
@@ -181,10 +176,7 @@ def snelson(
         settings, out = experiment.quick(settings), out.with_name(out.name + "_quick")
     console = Console()
     if more:
-        rows = experiment.MORE.quick() if quick else experiment.MORE
-        with stages(console) as status:
-            found = run_more(experiment.problem_of(settings), rows, out, status.update)
-        show_more([found], "gap", console, out)
+        _run_more(experiment, settings, "gap", quick, console, out)
         return
     with stages(console) as status:
         run = experiment.run_snelson(settings, out, status.update)
@@ -303,6 +295,18 @@ def mnist(
         write_csv(cells, out / f"{run['part']}.csv")
         console.print(f"Beside the paper: {out / (run['part'] + '.csv')}")
     console.print(f"Results: {out}")
+
+
+def _run_more(
+    experiment: Any, settings: Any, reading: str, quick: bool, console: Console, out: Path
+) -> None:
+    """The rows of `--more` of an experiment with one network."""
+    from dims.experiments.more import run_more
+
+    rows = experiment.MORE.quick() if quick else experiment.MORE
+    with stages(console) as status:
+        found = run_more(experiment.problem_of(settings), rows, out, status.update)
+    show_more([found], reading, console, out)
 
 
 add_pictures(reproduce)

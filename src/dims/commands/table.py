@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Table", "TableError", "read_table"]
+__all__ = ["GAPS", "Table", "TableError", "read_table"]
 
 MAX_CLASSES = 10  # whole numbers of more kinds than this are quantities
 FEWEST_ROWS = 10
@@ -18,7 +18,7 @@ class TableError(ValueError):
     """The file is no table that a network can learn from."""
 
 
-GAPS = ("", "n/a", "na", "nan", "null", "none", "?", "-")  # the program for a table has them too
+GAPS = ("", "n/a", "na", "nan", "null", "none", "?", "-")  # entries that stand for none
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dims.data.paper import PaperNumber, select
 
-__all__ = ["Cell", "compare", "markdown", "verdict", "write_csv"]
+__all__ = ["Cell", "beside", "compare", "is_of", "markdown", "write_csv"]
 
 HIGHER_IS_BETTER = ("accuracy", "auroc")
 COMBINED_ERRORS = 2.0  # how many of them still count as the same
@@ -56,14 +56,33 @@ def _cell(number: PaperNumber, runs: list[dict[str, Any]], names: dict[str, str]
         for run in runs
         if run["dataset"] == number.dataset
         for row in run["rows"]
-        if row["method"] == number.method
-        and (number.eta0 is None or row["eta0"] == number.eta0)
-        and (number.t1 is None or row["t1"] == number.t1)
+        if is_of(row, number, number.method)
     ]
     values = [scores["per_sample"][metric] for scores in found]
     ours = statistics.fmean(values) if values else math.nan
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     joint = [scores["ensemble"][metric] for scores in found]
+    return beside(number, ours, error, statistics.fmean(joint) if joint else math.nan, len(values))
+
+
+def is_of(row: dict[str, Any], number: PaperNumber, method: str) -> bool:
+    """Whether a row is that of a number of the paper; what the paper does not state may be any."""
+    return (
+        row["method"] == method
+        and (number.eta0 is None or row["eta0"] == number.eta0)
+        and (number.t1 is None or row["t1"] == number.t1)
+    )
+
+
+def beside(
+    number: PaperNumber,
+    ours: float,
+    error: float,
+    ensemble: float,
+    seeds: int,
+    metric: str | None = None,
+) -> Cell:
+    """The cell of a number and what we have for it; no seeds: it was not run."""
     return Cell(
         table=number.table,
         dataset=number.dataset,
@@ -71,18 +90,18 @@ def _cell(number: PaperNumber, runs: list[dict[str, Any]], names: dict[str, str]
         method=number.method,
         t1=number.t1,
         eta0=number.eta0,
-        metric=number.metric,
+        metric=number.metric if metric is None else metric,
         paper=number.mean,
         paper_error=number.error,
         ours=ours,
         error=error,
-        ensemble=statistics.fmean(joint) if joint else math.nan,
-        seeds=len(values),
-        verdict=verdict(number, ours, error) if values else "not run",
+        ensemble=ensemble,
+        seeds=seeds,
+        verdict=_verdict(number, ours, error) if seeds else "not run",
     )
 
 
-def verdict(number: PaperNumber, ours: float, error: float) -> str:
+def _verdict(number: PaperNumber, ours: float, error: float) -> str:
     combined = math.hypot(number.error or 0.0, 0.0 if math.isnan(error) else error)
     higher = number.metric.removesuffix("_percent") in HIGHER_IS_BETTER
     gain = ours - number.mean if higher else number.mean - ours

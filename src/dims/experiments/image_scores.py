@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from dims.data.images import Images, load_images
+from dims.experiments.runs import save_tensors
 from dims.experiments.trajectories import rounded
 from dims.metrics import (
     calibration_bins,
@@ -191,8 +192,7 @@ def save_per_image(scores: PerImage, path: Path) -> None:
     """As a file of tensors in float32, whose foreign sets are named `foreign.NAME`."""
     named = {k: v for k, v in vars(scores).items() if isinstance(v, Tensor)}
     named |= {f"{_PREFIX}{name}": values for name, values in scores.foreign_doubt.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.float().cpu().contiguous() for name, tensor in named.items()}, path)
+    save_tensors({name: tensor.float() for name, tensor in named.items()}, path)
 
 
 def load_per_image(path: Path, device: str = "cpu") -> PerImage:

@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from dims.dynamics import Dynamics
+from dims.experiments.runs import save_tensors
 from dims.integrate import Path as Motion
 from dims.integrate import integrate
 from dims.loss_surface import LossSurface
 from dims.solvers.batch import Progress
 
-__all__ = ["Leg", "follow", "save_tensors", "tf32"]
+__all__ = ["Leg", "follow", "tf32"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +117,3 @@ def tf32(device: str, on: bool = True) -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
-
-
-def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, draft)
-    draft.replace(path)

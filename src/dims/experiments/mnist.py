@@ -38,14 +38,14 @@ from dims.experiments.image_scores import (
     save_per_image,
     score,
 )
-from dims.experiments.legs import Leg, follow, save_tensors, tf32
+from dims.experiments.legs import Leg, follow, tf32
 from dims.experiments.mnist_settings import (
     FullSettings,
     ImageSettings,
     PeerSettings,
     SubsetSettings,
 )
-from dims.experiments.runs import once
+from dims.experiments.runs import once, save_tensors
 from dims.experiments.training import Training, train_together
 from dims.loss_surface import LossSurface
 from dims.posterior import NotAMinimumWarning, Posterior, fit
@@ -248,7 +248,7 @@ class _Run:
             model.load_state_dict(load_file(path, device=s.device))
             return model.eval()
         (model,) = self.train(s.training, [s.seed], "training")
-        save_tensors(dict(model.state_dict()), path)
+        save_tensors(model.state_dict(), path)
         return model
 
     def train(self, training: Training, seeds: Sequence[int], what: str) -> list[nn.Module]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dims.data.paper import PaperNumber, select
-from dims.experiments.comparison import Cell, verdict
+from dims.experiments.comparison import Cell, beside, is_of
 from dims.experiments.image_scores import compare_pairs, load_per_image
 
 __all__ = ["AUROC", "compare_images", "compare_rows"]
@@ -81,9 +81,7 @@ def _cells(number: PaperNumber, runs: list[dict[str, Any]]) -> Iterable[Cell]:
         and run["part"].endswith(curvature)
         and run["settings"].get("activation", ACTIVATION) == ACTIVATION
         for row in run["rows"]
-        if row["method"] == method
-        and (number.t1 is None or row["t1"] == number.t1)
-        and (number.eta0 is None or row["eta0"] == number.eta0)
+        if is_of(row, number, method)
     ]
     if number.split == "ood":
         assert number.evaluated_on is not None
@@ -96,21 +94,8 @@ def _cells(number: PaperNumber, runs: list[dict[str, Any]]) -> Iterable[Cell]:
 
 def _cell(number: PaperNumber, found: list[dict[str, Any]], metric: str, shown: str) -> Cell:
     """The paper's errors are over draws, and so are ours."""
-    ours = found[0]["per_sample"][metric] if found else math.nan
-    error = found[0]["per_sample_error"][metric] if found else math.nan
-    return Cell(
-        table=number.table,
-        dataset=number.dataset,
-        split=number.split,
-        method=number.method,
-        t1=number.t1,
-        eta0=number.eta0,
-        metric=shown,
-        paper=number.mean,
-        paper_error=number.error,
-        ours=ours,
-        error=error,
-        ensemble=found[0]["ensemble"][metric] if found else math.nan,
-        seeds=len(found),
-        verdict=verdict(number, ours, error) if found else "not run",
-    )
+    if not found:
+        return beside(number, math.nan, math.nan, math.nan, 0, shown)
+    readings = ("per_sample", "per_sample_error", "ensemble")
+    ours, error, ensemble = (found[0][reading][metric] for reading in readings)
+    return beside(number, ours, error, ensemble, len(found), shown)

@@ -7,7 +7,6 @@ kept in `<name>_more.json` beside `<name>.json`; tables and pages join the two.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -16,22 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dims.baselines import deep_ensemble, swag
 from dims.dynamics import Dynamics, dissipative, geodesic
-from dims.experiments.runs import once
+from dims.experiments.runs import once, save_tensors
+from dims.experiments.stopwatch import Stopwatch
 from dims.experiments.training import Task
 from dims.integrate import Path as Trajectories
 from dims.integrate import integrate
 from dims.posterior import Posterior
-from dims.shapes import RowFlags, RowScalars
 from dims.solvers.rows import Status
-from dims.solvers.snapshot import SnapshotError
 from dims.store.folder import write_text
 
-__all__ = ["MoreSettings", "Problem", "Stopwatch", "row_names", "run_more", "run_rows"]
+__all__ = ["MoreSettings", "Problem", "row_names", "run_more", "run_rows"]
 
 Outputs = Callable[[Tensor], Tensor]
 Report = Callable[[str], None]
@@ -160,15 +158,8 @@ def _network(problem: Problem, path: Path, say: Report) -> nn.Module:
         model.load_state_dict(load_file(path))
         return model.eval()
     model = problem.task.train(problem.seed, lambda part: say(f"training {100 * part:.0f} %"))
-    _save(path, model.state_dict())
+    save_tensors(model.state_dict(), path)
     return model
-
-
-def _save(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft)
-    draft.replace(path)
 
 
 def _row(
@@ -366,44 +357,3 @@ def _how_it_went(path: Trajectories, seconds: float) -> dict[str, Any]:
         # 1 for ever on a geodesic.
         "kinetic_ratio": (path.kinetic_energy[-1] / path.start_kinetic_energy).tolist(),
     }
-
-
-class Stopwatch:
-    """Stops a batch after so many seconds, and keeps it in a file with the seconds it has had."""
-
-    def __init__(self, path: Path, limit: float, every: float = 30.0) -> None:
-        self.path, self.limit, self.every = path, limit, every
-        self.before = 0.0
-        self.began = self.last = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Spent on the batch so far, in all calls."""
-        return self.before + time.perf_counter() - self.began
-
-    def __call__(
-        self,
-        time: RowScalars,
-        loss: RowScalars,
-        kinetic_energy: RowScalars,
-        gradient_norm: RowScalars,
-    ) -> RowFlags:
-        return torch.full_like(time, self.seconds > self.limit, dtype=torch.bool)
-
-    def load(self) -> dict[str, Tensor] | None:
-        if not self.path.exists():
-            return None
-        tensors = load_file(self.path)
-        self.before = float(tensors.pop("seconds"))
-        return tensors
-
-    def due(self) -> bool:
-        return time.perf_counter() - self.last >= self.every
-
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        seconds = torch.tensor(self.seconds, dtype=torch.float64)
-        _save(self.path, {**tensors, "seconds": seconds})
-        self.last = time.perf_counter()
-
-    def refuse(self, error: SnapshotError) -> None:
-        self.before = 0.0

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 from dims.engine import Engine, InProcess
 from dims.solvers.batch import Progress
 from dims.store.folder import write_text
 
-__all__ = ["load_runs", "once", "percent", "run_all"]
+__all__ = ["load_runs", "once", "percent", "run_all", "save_tensors"]
 
 
 def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -46,6 +49,14 @@ def _write(path: Path, result: dict[str, Any]) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(result, indent=1))
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """As one file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft)
+    draft.replace(path)
 
 
 def percent(say: Callable[[str], None], what: str) -> Callable[[Progress], None]:
