@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from dims import memory
 from dims.memory import Chunks
 from draws_problems import looped, problem
 
@@ -56,7 +57,30 @@ def test_predict_names_rows_of_another_model() -> None:
 @pytest.mark.parametrize(("budget", "rows", "points"), [(1, 1, 1), (1000, 7, 1), (7000, 7, 10)])
 def test_chunks_stay_within_the_budget(budget: int, rows: int, points: int) -> None:
     chunks = Chunks(budget, 100)
-    parts = chunks.rows(7)
+    parts = chunks.rows(7, 10)
     assert [i for part in parts for i in range(7)[part]] == list(range(7))
     assert parts[0].stop == rows
     assert chunks.points(parts[0]) == points
+
+
+@pytest.mark.parametrize(("points", "sizes"), [(1, [7]), (10, [3, 4]), (30, [1] * 7)])
+def test_rows_at_once_fit_a_cache_where_there_is_one(points: int, sizes: list[int]) -> None:
+    chunks = Chunks(10**9, 100, cache=4000)
+    parts = chunks.rows(7, points)
+    assert [part.stop - part.start for part in parts] == sizes
+    assert [i for part in parts for i in range(7)[part]] == list(range(7))
+    assert chunks.points(parts[0]) >= points  # the cache asks for fewer rows, not fewer points
+
+
+def test_rows_in_groups_have_the_gradients_of_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    surface, _ = problem("one output")
+    generator = torch.Generator().manual_seed(4)
+    rows = torch.randn(7, surface.size, dtype=torch.float64, generator=generator)
+    loss, gradient = surface.value_and_grad(rows)
+    monkeypatch.setattr(memory, "CPU_CACHE", 2 * surface.bytes_per_point * surface.points)
+    other, _ = problem("one output")
+    assert len(other._chunks.rows(7, other.points)) == 4
+    found, slope = other.value_and_grad(rows)
+    torch.testing.assert_close(found, loss, rtol=1e-12, atol=0)
+    torch.testing.assert_close(slope, gradient, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(other.value(rows), loss, rtol=1e-12, atol=0)

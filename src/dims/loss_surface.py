@@ -60,7 +60,9 @@ class LossSurface(BatchedNetwork, BaseSurface):
             "effective_points", effective_points, float(self.points)
         )
         self.loss_scale = _check_positive("loss_scale", loss_scale, 1.0)
-        self._chunks = Chunks(self.memory_budget, self._measure_bytes_per_point())
+        self._chunks = Chunks.on(
+            self.vector.device, self.memory_budget, self._measure_bytes_per_point()
+        )
         if not self.value(self.vector.initial.unsqueeze(0)).isfinite().all():
             raise ValueError(
                 "model: the loss on the training data is NaN or infinite; look for outputs that "
@@ -95,7 +97,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         self._check_thetas(thetas)
         values = self._prior(thetas)
         with torch.no_grad():
-            for rows in self._chunks.rows(len(thetas)):
+            for rows in self._chunks.rows(len(thetas), self.points):
                 for inputs, targets in self.data.chunks(self._chunks.points(rows)):
                     values[rows] += self._data_term(thetas[rows], inputs, targets)
         return values
@@ -107,7 +109,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         if torch.compiler.is_compiling():
             terms, slopes = self._traceable_gradient(thetas, *self.data)
             return values + terms, gradients + slopes
-        for rows in self._chunks.rows(len(thetas)):
+        for rows in self._chunks.rows(len(thetas), self.points):
             for inputs, targets in self.data.chunks(self._chunks.points(rows)):
                 terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
                 values[rows] += terms
@@ -118,9 +120,19 @@ class LossSurface(BatchedNetwork, BaseSurface):
         return self._chunks.points(slice(0, rows)) >= self.points
 
     def with_compiled_gradient(self) -> LossSurface:
+        """The number of rows that comes first is compiled for. The few that are left at the end of
+        a batch are not worth another compilation, which takes as long as a hundred steps."""
         other = copy.copy(self)
         compiled = compile_for(self.vector.device, self._traceable_gradient)
-        other._data_gradient = compiled  # type: ignore[method-assign]
+        rows: int | None = None
+
+        def gradient(thetas: Tensor, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
+            nonlocal rows
+            rows = rows or len(thetas)
+            chosen = compiled if len(thetas) == rows else self._data_gradient
+            return chosen(thetas, inputs, targets)
+
+        other._data_gradient = gradient  # type: ignore[method-assign]
         other.compiled = True
         return other
 
@@ -155,7 +167,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         gradients = self._prior_gradient(thetas)
         products = self._prior_gradient(vectors)
         chunks = replace(self._chunks, bytes_per_point=PRODUCT_COST * self.bytes_per_point)
-        for rows in chunks.rows(len(thetas)):
+        for rows in chunks.rows(len(thetas), self.points):
             leaf = thetas[rows].clone().requires_grad_()
             for inputs, targets in self.data.chunks(chunks.points(rows)):
                 with torch.enable_grad():

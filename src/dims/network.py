@@ -159,10 +159,10 @@ class BatchedNetwork:
             leaf = self.vector.initial.unsqueeze(0).clone().requires_grad_()
             self.forward(leaf, slice_inputs(inputs, [0] * count))
 
-        chunks = Chunks(self.memory_budget, measure_bytes_per_point(one_row))
+        chunks = Chunks.on(thetas.device, self.memory_budget, measure_bytes_per_point(one_row))
         outputs = thetas.new_empty(len(thetas), points, self.outputs)
         with torch.no_grad():
-            for rows in chunks.rows(len(thetas)):
+            for rows in chunks.rows(len(thetas), points):
                 step = chunks.points(rows)
                 for start in range(0, points, step):
                     part = slice(start, min(start + step, points))
