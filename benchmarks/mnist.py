@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from dims.experiments import mnist
@@ -31,7 +32,7 @@ PARTS = ("low_rank", "full", "growing", "peers")
 
 def compare(options: argparse.Namespace) -> None:
     """Intervals of the differences between the rows of all parts that are there."""
-    name = ImageSettings(options.dataset, options.seed, options.activation).name
+    name = ImageSettings(options.dataset, options.seed, options.activation, options.wide).name
     parts = [options.out / f"{name}_{part}.json" for part in PARTS]
     runs = [json.loads(path.read_text()) for path in parts if path.exists()]
     found = compare_rows(runs, options.out / "per_image", options.device)
@@ -46,8 +47,11 @@ def main() -> None:
     parser.add_argument("--dataset", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--activation", default="tanh", choices=("tanh", "gelu"))
+    parser.add_argument("--wide", action="store_true", help="a million parameters")
     parser.add_argument("--curvature", default="low_rank")
     parser.add_argument("--draws", type=int, default=None)
+    parser.add_argument("--until", type=float, default=50.0, help="of full and growing: t1")
+    parser.add_argument("--images", type=int, nargs="+", help="of growing: of each leg")
     parser.add_argument("--max-evaluations", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, required=True)
@@ -65,7 +69,7 @@ def main() -> None:
         compare(options)
         return
     settings = ImageSettings(
-        options.dataset, options.seed, options.activation, device=options.device
+        options.dataset, options.seed, options.activation, options.wide, device=options.device
     )
     if options.part == "subset":
         friction, times = SEED_RUNS.get(options.seed, SEED_RUNS[0])
@@ -78,8 +82,10 @@ def main() -> None:
         )
         result = mnist.run_subset(settings, subset, options.out, report)
     elif options.part in ("full", "growing"):
-        images = GROWING if options.part == "growing" else ()
-        full = FullSettings(draws=options.draws or 20, images=images)
+        chosen = GROWING if options.part == "growing" else FullSettings()
+        full = replace(chosen.until(options.until), draws=options.draws or 20)
+        if options.images:
+            full = replace(full, images=tuple(options.images))
         result = mnist.run_full(settings, full, options.out, report)
     else:
         result = mnist.run_peers(settings, PeerSettings(), options.out, report)

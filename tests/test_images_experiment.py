@@ -25,6 +25,7 @@ from dims.experiments.image_scores import (
 )
 from dims.experiments.lenet import lenet
 from dims.experiments.mnist_settings import (
+    GROWING,
     FullSettings,
     ImageSettings,
     PeerSettings,
@@ -47,6 +48,18 @@ def small_network() -> nn.Module:
 def test_lenet_has_the_size_of_the_paper() -> None:
     assert sum(p.numel() for p in lenet().parameters()) == 44_426
     assert lenet()(torch.rand(2, 1, 28, 28)).shape == (2, 10)
+
+
+def test_the_wide_network_has_a_million_parameters() -> None:
+    settings = ImageSettings("fashion_mnist", wide=True)
+    assert sum(p.numel() for p in settings.network().parameters()) >= 1_000_000
+    assert settings.name == "fashion_mnist_wide_0"
+
+
+def test_a_run_may_stop_at_the_end_of_a_leg() -> None:
+    short = GROWING.until(20.0)
+    assert short.legs == GROWING.legs[:3]
+    assert short.images == GROWING.images[:3]
 
 
 def test_the_learning_rate_falls_along_a_cosine() -> None:

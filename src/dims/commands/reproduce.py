@@ -230,6 +230,7 @@ def mnist(
     curvature: Annotated[
         str, typer.Option(help="Of the subset: low_rank, kronecker or diagonal.")
     ] = "low_rank",
+    wide: Annotated[bool, typer.Option(help="A million parameters instead of 44 426.")] = False,
     draws: Annotated[int | None, typer.Option(min=1, help="Instead of 100 or 20.")] = None,
     quick: Annotated[bool, typer.Option(help="A minute: few images, epochs and draws.")] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda; whole runs want a GPU.")] = "cpu",
@@ -252,17 +253,14 @@ def mnist(
     runs: dict[str, tuple[Any, Any]] = {
         "subset": (experiment.run_subset, mnist_settings.SubsetSettings(curvature=curvature)),
         "full": (experiment.run_full, mnist_settings.FullSettings()),
-        "growing": (
-            experiment.run_full,
-            mnist_settings.FullSettings(images=mnist_settings.GROWING),
-        ),
+        "growing": (experiment.run_full, mnist_settings.GROWING),
         "peers": (experiment.run_peers, mnist_settings.PeerSettings()),
     }
     choices: list[tuple[str, str, Any]] = [("part", part, runs), ("dataset", dataset, FOREIGN)]
     for given, name, known in choices:
         if name not in known:
             raise typer.BadParameter(f"{given} {name!r} is unknown; there are {', '.join(known)}")
-    settings = mnist_settings.ImageSettings(dataset, seed, device=device)
+    settings = mnist_settings.ImageSettings(dataset, seed, wide=wide, device=device)
     run_part, how = runs[part]
     if part == "subset" and seed in mnist_settings.SEED_RUNS:
         friction, times = mnist_settings.SEED_RUNS[seed]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -38,6 +37,7 @@ from dims.experiments.image_scores import (
     save_per_image,
     score,
 )
+from dims.experiments.launch import Launch, launch
 from dims.experiments.legs import Leg, follow, tf32
 from dims.experiments.mnist_settings import (
     FullSettings,
@@ -48,7 +48,6 @@ from dims.experiments.mnist_settings import (
 from dims.experiments.runs import once, save_tensors
 from dims.experiments.training import Training, train_together
 from dims.loss_surface import LossSurface
-from dims.posterior import NotAMinimumWarning, Posterior, fit
 from dims.solvers.batch import Progress
 from dims.solvers.rows import Status
 from dims.store.folder import write_text
@@ -57,6 +56,8 @@ __all__ = ["run_full", "run_peers", "run_subset"]
 
 Report = Callable[[str], None]
 Predict = Callable[[Tensor], Tensor]
+
+WORTH_COMPILING = 30_000  # images: it takes half a minute, and halves the time of a gradient
 
 
 def run_subset(
@@ -126,83 +127,62 @@ class _Run:
         """As usual with these sets: mean 0 and deviation 1 over all pixels of the training set."""
         return Images((images.inputs - self.centre) / self.scale, images.targets)
 
-    def some(self, count: int) -> tuple[Tensor, Tensor]:
-        """So many of the training images, chosen at random by the seed."""
+    def some(self, count: int | None) -> tuple[Tensor, Tensor]:
+        """So many of the training images, chosen at random by the seed; None: all."""
+        if count is None or count >= len(self.images.inputs):
+            return self.images.inputs, self.images.targets
         generator = torch.Generator().manual_seed(self.settings.seed)
         chosen = torch.randperm(len(self.images.inputs), generator=generator)[:count]
         chosen = chosen.to(self.settings.device)
         return self.images.inputs[chosen], self.images.targets[chosen]
 
     def subset(self, subset: SubsetSettings) -> dict[str, Any]:
-        model = self.trained()
-        data = self.some(subset.points)
-        posterior = self.fitted(model, data, subset.curvature, subset.rank, None)
-        self.add("MAP", _predict(posterior.surface, posterior.map_parameters.unsqueeze(0)))
-        for label, method in (("LA", "la"), ("LinLA", "linla")):
-            self.draw(
-                label,
-                partial(
-                    posterior.sample,
-                    subset.draws,
-                    method=method,
-                    seed=self.settings.seed,
-                    progress=False,
-                ),
-            )
-        velocities = posterior.velocities(subset.draws, self.settings.seed)
-        limit = subset.max_evaluations
-        surface = self.fast(posterior.surface)
+        seed, limit = self.settings.seed, subset.max_evaluations
+        start = self.launched(
+            self.some(subset.points), subset.draws, curvature=subset.curvature, rank=subset.rank
+        )
+        self.add("MAP", _predict(start.surface, start.position.unsqueeze(0)))
+        self.draw("LA", partial(start.draw, "la", seed))
+        self.draw("LinLA", partial(start.draw, "linla", seed))
+        surface = self.fast(start.surface)
         rla = [Leg((subset.rla_time,), surface)]
-        self.move("RLA", posterior, velocities, geodesic(), rla, max_evaluations=limit)
+        self.move("RLA", start, geodesic(), rla, max_evaluations=limit)
         self.move(
             "DiMS",
-            posterior,
-            velocities,
+            start,
             dissipative(1.0, subset.friction),
             [Leg(subset.times, surface)],
             eta0=subset.friction,
             max_evaluations=limit,
         )
-        return self.result(posterior, subset)
+        return self.result(start, subset)
 
     def full(self, full: FullSettings) -> dict[str, Any]:
-        model = self.trained()
-        data = (self.images.inputs, self.images.targets)
-        with tf32(self.settings.device):
-            posterior = self.fitted(model, data, "low_rank", full.rank, full.effective_points)
-        self.add("MAP", _predict(posterior.surface, posterior.map_parameters.unsqueeze(0)))
-        velocities = posterior.velocities(full.draws, self.settings.seed)
         counts = full.images or (None,) * len(full.legs)
-        surfaces = {count: self.part_of(posterior, model, full, count) for count in counts}
+        with tf32(self.settings.device):
+            start = self.launched(
+                self.some(counts[0]),
+                full.draws,
+                curvature="low_rank",
+                rank=full.rank,
+                effective_points=full.effective_points,
+            )
+        self.add("MAP", _predict(start.surface, start.position.unsqueeze(0)))
+        surfaces = {
+            count: self.fast(start.on(self.trained(), self.some(count))) for count in counts
+        }
         legs = [
             Leg(times, surfaces[count], number < full.coarse_legs)
             for number, (times, count) in enumerate(zip(full.legs, counts, strict=True))
         ]
         motion = dissipative(full.gravity, full.friction)
-        self.move(
-            full.label, posterior, velocities, motion, legs, eta0=full.friction, sizes=full.sizes
-        )
-        return self.result(posterior, full)
-
-    def part_of(
-        self, posterior: Posterior, model: nn.Module, full: FullSettings, count: int | None
-    ) -> LossSurface:
-        """The surface of all images, or of so many, chosen at random."""
-        if count is None or count >= len(self.images.inputs):
-            return self.fast(posterior.surface)
-        few = LossSurface(
-            model,
-            self.some(count),
-            "classification",
-            posterior.surface.prior_precision,
-            effective_points=full.effective_points,
-        )
-        return self.fast(few)
+        self.move(full.label, start, motion, legs, eta0=full.friction, sizes=full.sizes)
+        return self.result(start, full)
 
     def fast(self, surface: LossSurface) -> LossSurface:
-        """Compiled on a GPU: the gradient alone, for whole steps would take longer than they save
-        where one process follows many different batches."""
-        return surface if self.settings.device == "cpu" else surface.with_compiled_gradient()
+        """Its gradient compiled where that pays: on a GPU, with many images."""
+        pays = self.settings.device != "cpu" and surface.points >= WORTH_COMPILING
+        return surface.with_compiled_gradient() if pays else surface
 
     def peers(self, peers: PeerSettings) -> dict[str, Any]:
         model, s = self.trained(), self.settings
@@ -260,26 +240,10 @@ class _Run:
         loss = nn.functional.cross_entropy
         return train_together(models, *data, loss, training, seeds, self.part(what))
 
-    def fitted(
-        self,
-        model: nn.Module,
-        data: tuple[Tensor, Tensor],
-        curvature: str,
-        rank: int,
-        effective_points: float | None,
-    ) -> Posterior:
+    def launched(self, data: tuple[Tensor, Tensor], draws: int, **how: Any) -> Launch:
         self.say("curvature and evidence")
-        with warnings.catch_warnings():
-            # θ* minimises the loss of all images without a prior; the published runs start there.
-            warnings.simplefilter("ignore", NotAMinimumWarning)
-            return fit(
-                model,
-                data,
-                "classification",
-                curvature=curvature,
-                rank=rank,
-                effective_points=effective_points,
-            )
+        path = self.out / "draws" / f"{self.name}_launch.safetensors"
+        return launch(path, self.trained(), data, draws, self.settings.seed, **how)
 
     def draw(self, label: str, make: Callable[[], Draws]) -> None:
         """Score draws that are made in one call."""
@@ -294,8 +258,7 @@ class _Run:
     def move(
         self,
         label: str,
-        posterior: Posterior,
-        velocities: Tensor,
+        start: Launch,
         dynamics: Dynamics,
         legs: Sequence[Leg],
         *,
@@ -307,8 +270,8 @@ class _Run:
         draws, end = self.out / "draws", legs[-1].times[-1]
         followed = follow(
             legs,
-            posterior.map_parameters,
-            velocities,
+            start.position,
+            start.velocities,
             dynamics,
             lambda leg: draws / f"{self.name}_{_slug(label)}_{leg.times[-1]:g}.safetensors",
             max_evaluations=max_evaluations,
@@ -333,9 +296,9 @@ class _Run:
                     "energy_jump": kept["energy_jump"].tolist(),
                     "status": [Status.from_code(int(code)).name for code in kept["status"]],
                 }
-                self.add(label, _predict(posterior.surface, thetas), **entry)
+                self.add(label, _predict(start.surface, thetas), **entry)
                 for size in sizes if t == end else ():
-                    few = _predict(posterior.surface, thetas[:size])
+                    few = _predict(start.surface, thetas[:size])
                     self.add(f"{label} ({size})", few, **{**entry, "draws": size})
 
     def add(self, label: str, log_probabilities: Predict, **entry: Any) -> None:
@@ -353,17 +316,12 @@ class _Run:
         save_per_image(per_image, self.out / "per_image" / f"{name}.safetensors")
         self.rows.append({**row, **metrics, **distributions(per_image), "per_image": name})
 
-    def result(self, posterior: Posterior | None, part: Any) -> dict[str, Any]:
+    def result(self, start: Launch | None, part: Any) -> dict[str, Any]:
         s = self.settings
-        fitted = {}
-        if posterior is not None:
-            fitted = {
-                "parameters": posterior.surface.size,
-                "points": posterior.surface.points,
-                "prior_precision": posterior.prior_precision,
-                "gradient_norm": posterior.gradient_norm,
-                "log_marginal_likelihood": posterior.log_marginal_likelihood,
-            }
+        fitted: dict[str, Any] = {}
+        if start is not None:
+            fitted = {"parameters": start.surface.size, "points": start.surface.points}
+            fitted |= start.facts
         cuda = s.device != "cpu"
         return {
             "experiment": "mnist",
