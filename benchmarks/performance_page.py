@@ -75,6 +75,32 @@ def scaling() -> str:
     return table(["growing", "sizes", "milliseconds a step", "exponent"], rows)
 
 
+def beside_recipe() -> str:
+    """Ours before and after the recipe, in one run."""
+    first, recipe, last = load("bench_recipe")["records"]
+    return table(
+        [
+            "solver",
+            "rows",
+            "evaluations",
+            "core-seconds a sample",
+            "recipe ÷ ours",
+            "energy violation",
+        ],
+        [
+            [
+                r["peer"],
+                str(r["rows"]),
+                f"{r['evaluations']:,.0f}",
+                f"{r['core_seconds_a_sample']:.3g}",
+                f"{recipe['core_seconds_a_sample'] / r['core_seconds_a_sample']:.0f}",
+                f"{r['worst_energy_violation']:.2g}",
+            ]
+            for r in (first, recipe, last)
+        ],
+    )
+
+
 def share() -> str:
     found = load("bench")["gradient_share"]
     step, gradient = 1e3 * found["step"], 1e3 * found["gradient"]
@@ -154,6 +180,7 @@ def stiffest() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "peers": lambda: peers("dims"),
     "geodesics": lambda: peers("rla"),
+    "recipe": beside_recipe,
     "scaling": scaling,
     "share": share,
     "gpu": gpu,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dims.activations import with_cheap_gelu
 from dims.compiling import compile_for
 from dims.likelihoods import Likelihood, resolve_likelihood
 from dims.memory import Chunks, measure_bytes_per_point
@@ -46,6 +47,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         memory_budget: int | None = None,
     ) -> None:
         super().__init__(model, parameters, memory_budget)
+        self._module_for_gradients = with_cheap_gelu(self.module)
         self.data = collect(data, self.vector.device, self.vector.dtype)
         self.points = len(self.data.targets)
         outputs = self._check_outputs()
@@ -151,7 +153,8 @@ class LossSurface(BatchedNetwork, BaseSurface):
         """The same, written so that the compiler sees one graph."""
 
         def data_loss(theta: Tensor) -> Tensor:
-            outputs = self.network(self.vector.unflatten(theta), inputs)
+            tensors = self.vector.unflatten(theta)
+            outputs = self.network(tensors, inputs, self._module_for_gradients)
             terms = self.likelihood.negative_log(outputs, targets)
             return self.likelihood_scale * terms.sum(dtype=torch.float64)
 

@@ -85,11 +85,13 @@ class BatchedNetwork:
         with sdpa_kernel(SDPBackend.MATH) if self._attention else nullcontext():
             return torch.vmap(one)(self.vector.unflatten(thetas))
 
-    def network(self, tensors: dict[str, Tensor], inputs: Inputs) -> Tensor:
-        """f(x) of one set of named tensors, (N, C)."""
+    def network(
+        self, tensors: dict[str, Tensor], inputs: Inputs, module: nn.Module | None = None
+    ) -> Tensor:
+        """f(x) of one set of named tensors, (N, C); by another form of the module, if given."""
 
         def call(*arguments: Any) -> Tensor:
-            return functional_call(self.module, tensors, arguments)
+            return functional_call(module or self.module, tensors, arguments)
 
         outputs = call_module(call, inputs)
         return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs

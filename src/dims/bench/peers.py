@@ -51,7 +51,7 @@ def _rattle(precision: torch.dtype) -> Callable[..., dict[str, Any]]:
         velocity = problem.velocities(rows, seed)
         # All sizes that the batch will shrink to are compiled once before the clock starts.
         began = time.perf_counter()
-        sizes = batch_sizes(rows, SHRINK[device], SMALLEST_COMPILED)
+        sizes = batch_sizes(rows, SHRINK[device], SMALLEST_COMPILED[device])
         for size in sorted(sizes):
             _ours(problem, velocity[:size], dynamics, 1e-3 * end, compiled=True)
         cold = time.perf_counter() - began

@@ -27,7 +27,7 @@ __all__ = ["SHRINK", "SMALLEST_COMPILED", "Outcome", "Progress", "Solver", "batc
 
 CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
-SMALLEST_COMPILED = 16  # rows of a compiled step; below, it costs the same for any number
+SMALLEST_COMPILED = {"cpu": 4, "cuda": 16}  # rows; below, a compiled step takes as long
 SHRINK = {"cpu": 2, "cuda": 4}  # of compiled batches; a GPU hardly feels half a batch less
 SAVED = ("positions", "velocities", "climbs", "dissipated")  # at the asked times
 PAGE = ("page_rows", "page_rise", "page_lowest")
@@ -112,7 +112,7 @@ def run(
     step_many = stepper(tick, CHECK_EVERY, compiled, position.device)
     sizes = None
     if compiled or surface.compiled:
-        smallest = SMALLEST_COMPILED if compiled else 1
+        smallest = SMALLEST_COMPILED[position.device.type] if compiled else 1
         sizes = batch_sizes(len(position), SHRINK[position.device.type], smallest)
     while True:
         if state.refreshing.any():
