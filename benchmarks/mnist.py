@@ -31,12 +31,21 @@ PARTS = ("low_rank", "full", "growing", "peers")
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Intervals of the differences between the rows of all parts that are there."""
-    name = ImageSettings(options.dataset, options.seed, options.activation, options.wide).name
-    parts = [options.out / f"{name}_{part}.json" for part in PARTS]
-    runs = [json.loads(path.read_text()) for path in parts if path.exists()]
-    found = compare_rows(runs, options.out / "per_image", options.device)
-    (options.out / f"{name}_differences.json").write_text(json.dumps(found, indent=1))
+    """Intervals of the differences between the rows of all parts that are there.
+
+    Where there are no peers of the seed, those of seed 0 stand beside it: they are trained from
+    starts of their own.
+    """
+    settings = ImageSettings(options.dataset, options.seed, options.activation, options.wide)
+    found = {part: options.out / f"{settings.name}_{part}.json" for part in PARTS}
+    if not found["peers"].exists():
+        found["peers"] = options.out / f"{replace(settings, seed=0).name}_peers.json"
+    runs = [json.loads(path.read_text()) for path in found.values() if path.exists()]
+    differences = compare_rows(runs, options.out / "per_image", options.device)
+    what = {"dataset": settings.dataset, "seed": settings.seed, "wide": settings.wide}
+    result = {**what, "differences": differences}
+    path = options.out / f"{settings.name}_differences.json"
+    path.write_text(json.dumps(result, indent=1))
 
 
 def main() -> None:
@@ -51,6 +60,7 @@ def main() -> None:
     parser.add_argument("--curvature", default="low_rank")
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--until", type=float, default=50.0, help="of full and growing: t1")
+    parser.add_argument("--gravity", type=float, default=1.0, help="of full and growing")
     parser.add_argument("--images", type=int, nargs="+", help="of growing: of each leg")
     parser.add_argument("--max-evaluations", type=int, default=None)
     parser.add_argument("--device", default="cpu")
@@ -83,7 +93,9 @@ def main() -> None:
         result = mnist.run_subset(settings, subset, options.out, report)
     elif options.part in ("full", "growing"):
         chosen = GROWING if options.part == "growing" else FullSettings()
-        full = replace(chosen.until(options.until), draws=options.draws or 20)
+        full = replace(
+            chosen.until(options.until), draws=options.draws or 20, gravity=options.gravity
+        )
         if options.images:
             full = replace(full, images=tuple(options.images))
         result = mnist.run_full(settings, full, options.out, report)

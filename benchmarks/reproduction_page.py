@@ -47,6 +47,9 @@ def gather(name: str, folder: Path) -> None:
             _shorten(row)
             _shorten(row.get("rattle", {}))
     RESULTS.mkdir(exist_ok=True)
+    differences = [run for run in load_runs(folder) if "differences" in run]
+    if differences:
+        (RESULTS / f"{name}_differences.json").write_text(json.dumps(_rounded(differences)) + "\n")
     kinds = {name: [run for run in runs if "more" not in run]}
     kinds[f"{name}_more"] = [run for run in runs if "more" in run]
     for kind, found in kinds.items():
@@ -323,6 +326,9 @@ def images_verdicts() -> str:
     return verdicts(compare_images(read("mnist")))
 
 
+SHOWN_TIMES = (None, 1.0, 5.0, 20.0, 25.0, 50.0, 100.0)  # of the many at which draws are looked at
+
+
 def images_ours() -> str:
     """All rows of ours: one draw, all averaged, and what they cost."""
     lines = []
@@ -337,24 +343,86 @@ def images_ours() -> str:
             "| --- " * (8 + len(foreign)) + "|",
         ]
         seen = set()
-        for row in (row for run in runs for row in run["rows"]):
-            name = row["method"] + ("" if row["t1"] is None else f", t₁ = {row['t1']:g}")
-            if name in seen:
-                continue  # MAP is in every part
-            seen.add(name)
-            alone, together = row["test"]["per_sample"], row["test"]["ensemble"]
-            numbers = [
-                str(row.get("draws", 1)),
-                f"{alone['accuracy']:.4f}",
-                f"{alone['nll']:.4g}",
-                f"{together['accuracy']:.4f}",
-                f"{together['nll']:.4g}",
-                f"{together['ece']:.4f}",
-                *(f"{row['ood'][n]['ensemble'][AUROC]:.3f}" for n in foreign),
-                "" if row["seconds"] is None else f"{row['seconds']:.0f}",
-            ]
-            lines.append(f"| {name} | " + " | ".join(numbers) + " |")
+        for run in runs:
+            for row in run["rows"]:
+                name = row_name(run, row)
+                if row["t1"] in SHOWN_TIMES and name not in seen:  # MAP is in every part
+                    seen.add(name)
+                    lines.append(f"| {name} | {row_numbers(run, row, foreign)} |")
     return "\n".join(lines).strip()
+
+
+def row_name(run: dict[str, Any], row: dict[str, Any]) -> str:
+    settings = run["settings"]
+    marks = [
+        "wide" if settings.get("wide") else "",
+        "GELU" if settings.get("activation") == "gelu" else "",
+        {"kronecker": "KFAC", "diagonal": "diagonal"}.get(settings.get("curvature", ""), ""),
+        f"seed {run['seed']}" if run["seed"] else "",
+        "" if row["t1"] is None else f"t₁ = {row['t1']:g}",
+    ]
+    return ", ".join([row["method"], *filter(None, marks)])
+
+
+def row_numbers(run: dict[str, Any], row: dict[str, Any], foreign: list[str]) -> str:
+    alone, together = row["test"]["per_sample"], row["test"]["ensemble"]
+    moved = row["t1"] is not None  # its fit is part of what it costs
+    seconds = (row["seconds"] or 0) + (run.get("fit_seconds", 0) if moved else 0)
+    numbers = [
+        str(row.get("draws", 1)),
+        f"{alone['accuracy']:.4f}",
+        f"{alone['nll']:.4g}",
+        f"{together['accuracy']:.4f}",
+        f"{together['nll']:.4g}",
+        f"{together['ece']:.4f}",
+        *(f"{row['ood'][n]['ensemble'][AUROC]:.3f}" for n in foreign),
+        "" if row["seconds"] is None else f"{seconds:.0f}",
+    ]
+    return " | ".join(numbers)
+
+
+MORE_IS_BETTER = ("accuracy", "auroc")
+
+
+def images_differences() -> str:
+    """The full runs less MAP and less ensembles, with intervals; + and - where 0 is outside."""
+    lines: list[str] = []
+    for run in json.loads((RESULTS / "mnist_differences.json").read_text()):
+        entries = [
+            entry
+            for entry in run["differences"]
+            if entry["method"].startswith(("DiMS full", "DiMS growing"))
+            and (entry["against"] != "MAP" or "(" not in entry["method"])
+        ]
+        if not entries:
+            continue
+        names = [name for name, value in entries[0].items() if isinstance(value, dict)]
+        shown = [
+            name.replace("per_sample_", "one draw: ").replace("ensemble_", "") for name in names
+        ]
+        lines += [
+            "",
+            f"| {title_of(run)} | " + " | ".join(shown) + " |",
+            "| --- " * (1 + len(names)) + "|",
+        ]
+        for entry in entries:
+            title = f"{entry['method']}, t₁ = {entry['t1']:g}, less {entry['against']}"
+            cells = [difference(name, entry[name]) for name in names]
+            lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines).strip().replace("_", " ")
+
+
+def title_of(run: dict[str, Any]) -> str:
+    return f"{run['dataset']}, {'wide, ' if run['wide'] else ''}seed {run['seed']}"
+
+
+def difference(name: str, entry: dict[str, float]) -> str:
+    low, high = entry["low"], entry["high"]
+    if low <= 0 <= high:
+        verdict = "="
+    else:
+        verdict = "+" if (low > 0) == any(word in name for word in MORE_IS_BETTER) else "-"
+    return f"{entry['difference']:+.4f} ({low:+.4f}, {high:+.4f}) {verdict}"
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
@@ -372,6 +440,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "images-ood": ("mnist", lambda: images_table(("tab:ood-main",), ("auroc",))),
     "images-verdicts": ("mnist", images_verdicts),
     "images-ours": ("mnist", images_ours),
+    "images-differences": ("mnist_differences", images_differences),
     "networks": ("uci_more", networks),
     "solver": ("uci_more", solver_table),
 }

@@ -31,6 +31,7 @@ from dims.experiments.mnist_settings import (
     PeerSettings,
     SubsetSettings,
 )
+from dims.experiments.mnist_tables import compare_rows
 from dims.experiments.training import Training, train_together
 from dims.metrics import expected_calibration_error, ood_auroc
 
@@ -60,6 +61,14 @@ def test_a_run_may_stop_at_the_end_of_a_leg() -> None:
     short = GROWING.until(20.0)
     assert short.legs == GROWING.legs[:3]
     assert short.images == GROWING.images[:3]
+
+
+def test_other_gravities_have_files_and_rows_of_their_own() -> None:
+    heavy = replace(FullSettings(), gravity=10.0)
+    assert (FullSettings().kind, FullSettings().label) == ("full", "DiMS full")
+    assert (heavy.kind, heavy.label) == ("full_gravity_10", "DiMS full, κ = 10")
+    assert mnist._slug(heavy.label) == "dims-full-gravity-10"
+    assert mnist._slug("DiMS full (4)") == "dims-full-4"
 
 
 def test_the_learning_rate_falls_along_a_cosine() -> None:
@@ -240,7 +249,7 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
         draws=2,
         friction=2.0,
         legs=((0.002,), (0.004,)),
-        sizes=(1, 2),
+        sizes=(1, 2, 4),
     )
     run = mnist.run_full(SMALL, full, tmp_path)
     assert run["points"] == 300
@@ -249,9 +258,8 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
         "DiMS full",
         "DiMS full",
         "DiMS full (1)",
-        "DiMS full (2)",
     ]
-    assert run["rows"][-1]["test"] == run["rows"][2]["test"]
+    assert [row.get("draws") for row in run["rows"]] == [None, 2, 2, 1]
     assert json.loads((tmp_path / "mnist_0_full.json").read_text())["rows"]
 
 
@@ -308,3 +316,37 @@ def test_a_gallery_has_the_test_set_and_the_foreign_ones() -> None:
     gallery = load_gallery("fashion_mnist", "cpu", 10)
     assert len(gallery.test.targets) == 10
     assert set(gallery.foreign) == {"emnist_mnist", "emnist_letters", "kmnist", "mnist"}
+
+
+def test_rows_are_compared_with_map_and_with_ensembles_of_their_size(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(5)
+    targets = torch.randint(0, 3, (50,), generator=generator)
+
+    def row(method: str, t1: float | None, name: str, draws: int = 1) -> dict[str, object]:
+        logits = torch.randn(2, 90, 3, generator=generator, dtype=torch.float64)
+        log_p = torch.log_softmax(logits, -1)
+        scores = per_image(log_p[:, :50], targets, log_p[:, 50:])
+        save_per_image(scores, tmp_path / f"{name}.safetensors")
+        return {"method": method, "t1": t1, "per_image": name, "draws": draws}
+
+    ours = [
+        row("MAP", None, "a"),
+        row("DiMS full", 1.0, "b", 9),
+        row("DiMS full", 2.0, "c", 9),
+        row("DiMS full (4)", 2.0, "d", 4),
+    ]
+    peers = [row("MAP", None, "a"), row("Ensemble (4)", None, "e"), row("Ensemble (9)", None, "f")]
+    found = compare_rows([{"rows": ours}, {"rows": peers}], tmp_path)
+    pairs = [(entry["method"], entry["t1"], entry["against"]) for entry in found]
+    assert pairs == [
+        ("DiMS full", 2.0, "MAP"),
+        ("DiMS full (4)", 2.0, "MAP"),
+        ("Ensemble (4)", None, "MAP"),
+        ("Ensemble (9)", None, "MAP"),
+        ("DiMS full", 2.0, "Ensemble (9)"),
+        ("DiMS full (4)", 2.0, "Ensemble (4)"),
+    ]
+    expected = compare_pairs(
+        *(load_per_image(tmp_path / f"{name}.safetensors") for name in ("d", "e"))
+    )
+    assert found[-1]["ensemble_nll"] == expected["ensemble_nll"]

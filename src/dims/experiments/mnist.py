@@ -12,6 +12,7 @@ The trained network, the draws and one number an image of every row lie beside t
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -72,7 +73,7 @@ def run_full(
     settings: ImageSettings, full: FullSettings, out: Path, report: Report | None = None
 ) -> dict[str, Any]:
     """MAP and DiMS on the whole training set, or on parts of it that grow."""
-    name = f"{settings.name}_{'growing' if full.images else 'full'}"
+    name = f"{settings.name}_{full.kind}"
     return _once(out, name, lambda: _Run(settings, out, name, report).full(full))
 
 
@@ -297,7 +298,8 @@ class _Run:
                     "status": [Status.from_code(int(code)).name for code in kept["status"]],
                 }
                 self.add(label, _predict(start.surface, thetas), **entry)
-                for size in sizes if t == end else ():
+                # The first of the draws, but not all of them once more.
+                for size in (size for size in sizes if t == end and size < len(thetas)):
                     few = _predict(start.surface, thetas[:size])
                     self.add(f"{label} ({size})", few, **{**entry, "draws": size})
 
@@ -368,4 +370,4 @@ def _of_networks(networks: Sequence[nn.Module]) -> Predict:
 
 
 def _slug(label: str) -> str:
-    return label.lower().replace(" ", "-").replace("(", "").replace(")", "")
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower().replace("κ", "gravity")).strip("-")

@@ -89,8 +89,15 @@ class FullSettings:
     images: tuple[int | None, ...] = ()
 
     @property
+    def kind(self) -> str:
+        """The end of the name of its files."""
+        kind = "growing" if self.images else "full"
+        return kind if self.gravity == 1 else f"{kind}_gravity_{self.gravity:g}"
+
+    @property
     def label(self) -> str:
-        return "DiMS growing" if self.images else "DiMS full"
+        label = "DiMS growing" if self.images else "DiMS full"
+        return label if self.gravity == 1 else f"{label}, κ = {self.gravity:g}"
 
     def until(self, end: float) -> FullSettings:
         """The same run, stopped early: its legs that end by then."""
@@ -101,8 +108,8 @@ class FullSettings:
 # All images are there from t = 5 on: what the loss rises by when some are added must still fall,
 # and with this friction it falls by 3.8 a unit of time at most.
 GROWING = FullSettings(
-    legs=((1.0,), (5.0,), (10.0, 20.0), (30.0, 40.0, 50.0), (75.0, 100.0), (150.0,)),
-    images=(6000, 20_000, None, None, None, None),
+    legs=((1.0,), (5.0,), (10.0, 20.0), (30.0, 40.0, 50.0), (75.0, 100.0)),
+    images=(6000, 20_000, None, None, None),
 )
 
 
