@@ -23,6 +23,7 @@ from dims.experiments.image_scores import (
     score,
     weighted_auroc,
 )
+from dims.experiments.launch import launch
 from dims.experiments.lenet import lenet
 from dims.experiments.mnist_settings import (
     GROWING,
@@ -34,6 +35,7 @@ from dims.experiments.mnist_settings import (
 from dims.experiments.mnist_tables import compare_rows
 from dims.experiments.training import Training, train_together
 from dims.metrics import expected_calibration_error, ood_auroc
+from dims.posterior import NotAMinimumWarning, fit
 
 
 def few_images(count: int = 40) -> Images:
@@ -240,6 +242,23 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     again = mnist.run_subset(SMALL, subset, tmp_path)
     assert [path.stat().st_mtime_ns for path in kept] == before
     assert again["rows"][-1]["test"] == run["rows"][-1]["test"]
+
+
+def test_start_velocities_come_from_their_file_and_must_be_enough(tmp_path: Path) -> None:
+    model, images = small_network(), few_images()
+    path = tmp_path / "launch.safetensors"
+    data = (images.inputs, images.targets)
+    first = launch(path, model, data, 3, 0, curvature="diagonal", effective_points=10.0)
+    with pytest.warns(NotAMinimumWarning):
+        posterior = fit(model, data, "classification", curvature="diagonal", effective_points=10.0)
+    torch.testing.assert_close(first.velocities, posterior.velocities(3, 0))
+    assert first.facts["prior_precision"] == pytest.approx(posterior.prior_precision)
+    fewer = launch(path, model, data, 2, 0, effective_points=10.0, curvature="unknown")
+    assert torch.equal(fewer.velocities, first.velocities[:2])
+    assert fewer.surface.effective_points == 10
+    assert torch.equal(fewer.draw("la", 0).parameters, first.position + first.velocities[:2])
+    with pytest.raises(ValueError, match="holds 3 start velocities, and 4 draws"):
+        launch(path, model, data, 4, 0)
 
 
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 Three parts, each with its own file of results, which can be made apart and in any order:
 
 * `subset`: the paper's settings. Curvature and motion on 1 000 images.
-* `full`: the motion on all 60 000 images, whose likelihood counts as 1 000 points.
+* `full`: the motion on all 60 000 images, whose likelihood counts as 1 000 points; or on a part of
+  them that grows.
 * `peers`: deep ensembles, a longer training, SWAG and a last-layer Laplace approximation.
 
-The trained network, the draws and one number an image of every row lie beside them.
+The trained network, the start velocities, the draws and one number an image of every row lie beside
+them.
 """
 
 from __future__ import annotations
