@@ -26,6 +26,7 @@ from dims.surface import BaseSurface
 __all__ = ["SHRINK", "SMALLEST_COMPILED", "Outcome", "Progress", "Solver", "batch_sizes", "run"]
 
 CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
+CHECK_COMPILED_EVERY = 32  # on a CPU, where a look takes as long as several steps of few rows
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
 SMALLEST_COMPILED = {"cpu": 4, "cuda": 16}  # rows; below, a compiled step takes as long
 SHRINK = {"cpu": 2, "cuda": 4}  # of compiled batches; a GPU hardly feels half a batch less
@@ -109,7 +110,10 @@ def run(
         state = solver.advance(state, surface, dynamics, times)
         return state if stop is None else _apply_stop(state, stop)
 
-    step_many = stepper(tick, CHECK_EVERY, compiled, position.device)
+    # Rows that have landed on a time to save wait for the next look.
+    seldom = compiled and position.device.type == "cpu" and not save
+    ticks = CHECK_COMPILED_EVERY if seldom else CHECK_EVERY
+    step_many = stepper(tick, ticks, compiled, position.device)
     sizes = None
     if compiled or surface.compiled:
         smallest = SMALLEST_COMPILED[position.device.type] if compiled else 1
