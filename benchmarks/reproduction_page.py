@@ -354,10 +354,11 @@ def images_ours() -> str:
 
 def row_name(run: dict[str, Any], row: dict[str, Any]) -> str:
     settings = run["settings"]
+    curvature = "" if row["method"] == "MAP" else settings.get("curvature", "")
     marks = [
         "wide" if settings.get("wide") else "",
         "GELU" if settings.get("activation") == "gelu" else "",
-        {"kronecker": "KFAC", "diagonal": "diagonal"}.get(settings.get("curvature", ""), ""),
+        {"kronecker": "KFAC", "diagonal": "diagonal"}.get(curvature, ""),
         f"seed {run['seed']}" if run["seed"] else "",
         "" if row["t1"] is None else f"t₁ = {row['t1']:g}",
     ]
@@ -376,7 +377,7 @@ def row_numbers(run: dict[str, Any], row: dict[str, Any], foreign: list[str]) ->
         f"{together['nll']:.4g}",
         f"{together['ece']:.4f}",
         *(f"{row['ood'][n]['ensemble'][AUROC]:.3f}" for n in foreign),
-        "" if row["seconds"] is None else f"{seconds:.0f}",
+        "" if row["seconds"] is None or run["accelerator"] == "CPU" else f"{seconds:.0f}",
     ]
     return " | ".join(numbers)
 
@@ -438,6 +439,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         lambda: images_table(("tab:id-main",), ("acc", "nll", "br", "ece", "mce")),
     ),
     "images-ood": ("mnist", lambda: images_table(("tab:ood-main",), ("auroc",))),
+    "images-curvature": (
+        "mnist",
+        lambda: images_table(("tab:hessian-influence",), ("acc", "nll", "br", "ece", "mce")),
+    ),
     "images-verdicts": ("mnist", images_verdicts),
     "images-ours": ("mnist", images_ours),
     "images-differences": ("mnist_differences", images_differences),

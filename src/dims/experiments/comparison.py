@@ -133,13 +133,19 @@ def markdown(
     for (dataset, method, eta0), row in seen.items():
         name = method if eta0 is None else f"{method} ({eta0:g})"
         texts = [
-            f"{row[m].paper:.3f} → {row[m].ours:.3f} ± {row[m].error:.3f} {signs[row[m].verdict]}"
+            f"{row[m].paper:.3f} → {row[m].ours:.3f}{_error(row[m])} {signs[row[m].verdict]}"
             for m in metrics
         ]
         lines.append(f"| {dataset} | {name} | " + " | ".join(texts) + " |")
         if last[dataset] == (method, eta0):
             lines += rest.get(dataset, ())
     return "\n".join(lines)
+
+
+def _error(cell: Cell) -> str:
+    return (
+        "" if math.isnan(cell.error) else f" ± {cell.error:.3f}"
+    )  # of a single network there is none
 
 
 def write_csv(cells: Sequence[Cell], path: Path) -> None:
