@@ -14,7 +14,7 @@ from dims.integrate import Path as Motion
 from dims.posterior import Posterior
 from dims.report.draws_page import TRAJECTORIES, beside
 from dims.report.style import LABELS
-from dims.samplers import SAMPLERS, Moving, Start
+from dims.samplers import SAMPLERS, Moving, Start, follow
 from dims.solvers.batch import Progress
 from dims.store.folder import read_small, write_text
 
@@ -43,7 +43,7 @@ def follow_again(
     start = Start(posterior.surface, posterior.map_parameters, posterior.gradient)
     velocities = posterior.velocities(count, draws.seed)
     times = save_times(sampler.max_time, FRAMES, dense_early=True)
-    return sampler.path(start, velocities, progress, times)
+    return follow(sampler, start, velocities, progress, times)
 
 
 def keep_followed(

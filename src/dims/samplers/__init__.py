@@ -10,7 +10,7 @@ from dims.samplers.dissipative import Dissipative
 from dims.samplers.laplace import Laplace
 from dims.samplers.linearised import Linearised
 from dims.samplers.riemannian import Riemannian
-from dims.samplers.start import Moving, Sampler, Start
+from dims.samplers.start import Moving, Sampler, Start, follow
 
 __all__ = [
     "SAMPLERS",
@@ -21,6 +21,7 @@ __all__ = [
     "Riemannian",
     "Sampler",
     "Start",
+    "follow",
 ]
 
 SAMPLERS: dict[str, type[Sampler]] = {

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from dims.certificate import certify
 from dims.draws import Draws
 from dims.draws.measure import measure
-from dims.dynamics import dissipative
+from dims.dynamics import Dynamics, dissipative
 from dims.integrate import Path, resolve_solver
 from dims.samplers.start import Start, follow, trajectory_fields
 from dims.settle import settle
@@ -43,23 +42,16 @@ class Dissipative:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        dissipative(self.gravity, self.friction)
+        _ = self.dynamics  # refuses what cannot be
         resolve_solver(self.solver, self.tolerance)
         if self.settle is not None and self.settle not in SETTLING:
             raise ValueError(
                 f"settle: {self.settle!r} is unknown; give one of {', '.join(SETTLING)} or None"
             )
 
-    def path(
-        self,
-        start: Start,
-        noise: RowVectors,
-        progress: Callable[[Progress], None] | None = None,
-        save_at: Tensor | None = None,
-    ) -> Path:
-        return follow(
-            self, start, noise, dissipative(self.gravity, self.friction), progress, save_at
-        )
+    @property
+    def dynamics(self) -> Dynamics:
+        return dissipative(self.gravity, self.friction)
 
     def sample(
         self,
@@ -68,7 +60,7 @@ class Dissipative:
         seed: int,
         progress: Callable[[Progress], None] | None = None,
     ) -> Draws:
-        path = self.path(start, noise, progress)
+        path = follow(self, start, noise, progress)
         return Draws(
             method="dims",
             surface=start.surface,

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from dims.draws import Draws
 from dims.draws.measure import measure
-from dims.dynamics import geodesic
-from dims.integrate import Path, resolve_solver
+from dims.dynamics import Dynamics, geodesic
+from dims.integrate import resolve_solver
 from dims.samplers.start import Start, follow, trajectory_fields
 from dims.shapes import RowVectors
 from dims.solvers.batch import Progress
@@ -35,14 +33,9 @@ class Riemannian:
     def __post_init__(self) -> None:
         resolve_solver(self.solver, self.tolerance)
 
-    def path(
-        self,
-        start: Start,
-        noise: RowVectors,
-        progress: Callable[[Progress], None] | None = None,
-        save_at: Tensor | None = None,
-    ) -> Path:
-        return follow(self, start, noise, geodesic(), progress, save_at)
+    @property
+    def dynamics(self) -> Dynamics:
+        return geodesic()
 
     def sample(
         self,
@@ -51,7 +44,7 @@ class Riemannian:
         seed: int,
         progress: Callable[[Progress], None] | None = None,
     ) -> Draws:
-        path = self.path(start, noise, progress)
+        path = follow(self, start, noise, progress)
         return Draws(
             parameters=path.end,
             method="rla",

@@ -49,7 +49,7 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class Moving(Protocol):
-    """What samplers by trajectories share: settings, and the way that a draw is the end of."""
+    """What samplers by trajectories share: forces, and how they are followed."""
 
     @property
     def precondition(self) -> bool: ...
@@ -61,30 +61,23 @@ class Moving(Protocol):
     def max_time(self) -> float: ...
     @property
     def compile(self) -> bool: ...
-
-    def path(
-        self,
-        start: Start,
-        noise: RowVectors,
-        progress: Callable[[Progress], None] | None = None,
-        save_at: Tensor | None = None,
-    ) -> Path: ...
+    @property
+    def dynamics(self) -> Dynamics: ...
 
 
 def follow(
     settings: Moving,
     start: Start,
     noise: RowVectors,
-    dynamics: Dynamics,
-    progress: Callable[[Progress], None] | None,
-    save_at: Tensor | None,
+    progress: Callable[[Progress], None] | None = None,
+    save_at: Tensor | None = None,
 ) -> Path:
-    """The trajectories of ε under the given forces."""
+    """The trajectories of ε under the sampler's forces."""
     return integrate(
         start.surface,
         start.position,
         start.velocities(noise, settings.precondition),
-        dynamics=dynamics,
+        dynamics=settings.dynamics,
         solver=settings.solver,
         tolerance=settings.tolerance,
         max_time=settings.max_time,
