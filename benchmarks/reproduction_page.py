@@ -39,7 +39,8 @@ DRAWN = ("grid", "points", "map", "movies", "movie_grid", "trajectories", "lands
 
 
 def gather(name: str, folder: Path) -> None:
-    runs = [run for run in load_runs(folder) if "rows" in run]
+    found = load_runs(folder)
+    runs = [run for run in found if "rows" in run]
     for run in runs:
         for key in DRAWN:
             run.pop(key, None)
@@ -47,14 +48,12 @@ def gather(name: str, folder: Path) -> None:
             _shorten(row)
             _shorten(row.get("rattle", {}))
     RESULTS.mkdir(exist_ok=True)
-    differences = [run for run in load_runs(folder) if "differences" in run]
-    if differences:
-        (RESULTS / f"{name}_differences.json").write_text(json.dumps(_rounded(differences)) + "\n")
     kinds = {name: [run for run in runs if "more" not in run]}
     kinds[f"{name}_more"] = [run for run in runs if "more" in run]
-    for kind, found in kinds.items():
-        if found:  # a folder may hold one kind alone; the other stays as it is
-            (RESULTS / f"{kind}.json").write_text(json.dumps(_rounded(found)) + "\n")
+    kinds[f"{name}_differences"] = [run for run in found if "differences" in run]
+    for kind, parts in kinds.items():
+        if parts:  # a folder may hold one kind alone; the others stay as they are
+            (RESULTS / f"{kind}.json").write_text(json.dumps(_rounded(parts)) + "\n")
 
 
 def _shorten(row: dict[str, Any]) -> None:
@@ -308,6 +307,9 @@ def snelson_table() -> str:
     return "\n".join(lines)
 
 
+IN_DISTRIBUTION = ("acc", "nll", "br", "ece", "mce")  # how the metrics of those tables begin
+
+
 def images_table(tables: tuple[str, ...], metrics: tuple[str, ...]) -> str:
     """Cells of the tables of images; every cell of all of them goes into the CSV."""
     cells = compare_images(read("mnist"))
@@ -436,12 +438,12 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "snelson": ("snelson", snelson_table),
     "images-id": (
         "mnist",
-        lambda: images_table(("tab:id-main",), ("acc", "nll", "br", "ece", "mce")),
+        lambda: images_table(("tab:id-main",), IN_DISTRIBUTION),
     ),
     "images-ood": ("mnist", lambda: images_table(("tab:ood-main",), ("auroc",))),
     "images-curvature": (
         "mnist",
-        lambda: images_table(("tab:hessian-influence",), ("acc", "nll", "br", "ece", "mce")),
+        lambda: images_table(("tab:hessian-influence",), IN_DISTRIBUTION),
     ),
     "images-verdicts": ("mnist", images_verdicts),
     "images-ours": ("mnist", images_ours),

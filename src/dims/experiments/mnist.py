@@ -171,9 +171,9 @@ class _Run:
                 effective_points=full.effective_points,
             )
         self.add("MAP", _predict(start.surface, start.position.unsqueeze(0)))
-        surfaces = {
-            count: self.fast(start.on(self.trained(), self.some(count))) for count in counts
-        }
+        model, surfaces = self.trained(), {counts[0]: self.fast(start.surface)}
+        for count in set(counts[1:]) - {counts[0]}:
+            surfaces[count] = self.fast(start.on(model, self.some(count)))
         legs = [
             Leg(times, surfaces[count], number < full.coarse_legs)
             for number, (times, count) in enumerate(zip(full.legs, counts, strict=True))

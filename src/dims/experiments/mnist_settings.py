@@ -96,8 +96,7 @@ class FullSettings:
 
     @property
     def label(self) -> str:
-        label = "DiMS growing" if self.images else "DiMS full"
-        return label if self.gravity == 1 else f"{label}, κ = {self.gravity:g}"
+        return "DiMS " + self.kind.replace("_gravity_", ", κ = ")
 
     def until(self, end: float) -> FullSettings:
         """The same run, stopped early: its legs that end by then."""
