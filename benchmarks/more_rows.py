@@ -24,7 +24,8 @@ import torch
 
 from dims.data.uci import UCI_NAMES
 from dims.experiments import banana, snelson, uci
-from dims.experiments.more import MoreSettings, Problem, row_names, run_more, run_rows
+from dims.experiments.more import row_names, run_more, run_rows
+from dims.experiments.more_settings import MoreSettings, Problem
 
 UCI_SEEDS = 5
 # The longest first, so that no process is left alone with one of them at the end.

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from dims.data.paper import select
 from dims.experiments import uci
 from dims.experiments.comparison import compare, markdown, write_csv
-from dims.experiments.more import Problem
+from dims.experiments.more_settings import Problem
 from dims.experiments.runs import load_runs, once
 from dims.experiments.training import Training, mlp, train
 from dims.report.figures import write_figure

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import dims
 from dims.dynamics import geodesic
-from dims.experiments.more import MoreSettings, Problem, run_more, run_rows
+from dims.experiments.more import run_more, run_rows
+from dims.experiments.more_settings import MoreSettings, Problem
 from dims.experiments.runs import load_runs
 from dims.experiments.stopwatch import Stopwatch
 from dims.experiments.training import Task, Training, mlp, train_together

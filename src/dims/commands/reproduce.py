@@ -61,7 +61,7 @@ def uci(
     from dims.engine import EngineError
     from dims.experiments import uci as experiment
     from dims.experiments.comparison import compare, write_csv
-    from dims.experiments.more import MoreSettings
+    from dims.experiments.more_settings import MoreSettings
 
     if more and engine is not None:
         raise typer.BadParameter("--more runs here only; leave --engine out")

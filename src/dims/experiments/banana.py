@@ -19,7 +19,7 @@ from dims.experiments.classification import (
     posterior_of,
     score_outputs,
 )
-from dims.experiments.more import MoreSettings, Problem
+from dims.experiments.more_settings import MoreSettings, Problem
 from dims.experiments.runs import once
 from dims.experiments.training import Task, Training, mlp
 from dims.experiments.trajectories import rounded

@@ -10,80 +10,25 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from dims.baselines import deep_ensemble, swag
-from dims.dynamics import Dynamics, dissipative, geodesic
+from dims.dynamics import dissipative, geodesic
+from dims.experiments.more_recipe import Motion, recipe_row
+from dims.experiments.more_settings import MoreSettings, Problem
 from dims.experiments.runs import once, save_tensors
 from dims.experiments.stopwatch import Stopwatch
-from dims.experiments.training import Task
-from dims.integrate import Path as Trajectories
-from dims.integrate import integrate
 from dims.posterior import Posterior
-from dims.solvers.rows import Status
 from dims.store.folder import write_text
 
-__all__ = ["MoreSettings", "Problem", "row_names", "run_more", "run_rows"]
+__all__ = ["row_names", "run_more", "run_rows"]
 
-Outputs = Callable[[Tensor], Tensor]
 Report = Callable[[str], None]
-
-OUT_OF_TIME = "OUT_OF_TIME"  # the status of a draw that a limit cut off
-# What the same draws by `rattle` need not keep once more.
-DRAWN = ("curves", "mean", "std", "map", "calibration")
-
-
-@dataclass(frozen=True)
-class MoreSettings:
-    """Every number of the rows that are ours alone.
-
-    SWAG has the same number of draws as the other rows; its learning rate is the one of 0.003,
-    0.01, 0.03 and 0.1 whose draws had the lowest training loss on glass, australian and banana
-    together. The recipe is the paper's solver, dopri5 at rtol 1e-7 and atol 1e-6; it is dear, so it
-    has fewer draws, seeds and a limit in seconds.
-    """
-
-    members: int = 5
-    swag_epochs: int = 200
-    swag_lr: float = 0.03
-    swag_momentum: float = 0.9
-    swag_batch_size: int = 64
-    swag_rank: int = 20
-    recipe_tolerance: float = 1e-7  # relative; dopri5's absolute one is ten times that
-    recipe_draws: int = 5
-    recipe_seeds: tuple[int, ...] = (0,)
-    recipe_limit: float = 1800.0  # of each row
-
-    def quick(self) -> MoreSettings:
-        """A minute of it."""
-        return replace(self, members=2, swag_epochs=20, recipe_draws=1, recipe_limit=20.0)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One network of an experiment: how it is made, fitted, drawn from and scored."""
-
-    name: str  # of the files of its run
-    facts: dict[str, Any]  # by which tables know the run: experiment, dataset, seed, …
-    task: Task
-    posterior: Callable[[nn.Module], Posterior]
-    score: Callable[[Posterior, Outputs], dict[str, Any]]
-    draws: int
-    seed: int
-    rla_time: float
-    frictions: tuple[float, ...]
-    max_time: float
-    compile: bool = False
-
-    def member_seeds(self, count: int) -> list[int]:
-        """Seeds that no network of the tables has, others for every seed of the problem."""
-        return [1000 * (self.seed + 1) + number for number in range(count)]
 
 
 def row_names(problem: Problem, settings: MoreSettings) -> list[str]:
@@ -182,11 +127,7 @@ def _row(
     else:
         eta0 = float(name.removeprefix("recipe-dims-"))
         motion = Motion("DiMS (recipe)", dissipative(1.0, eta0), problem.max_time, eta0)
-    return _recipe(motion, problem, settings, posterior, watch)
-
-
-def _scores(problem: Problem, posterior: Posterior, thetas: Tensor) -> dict[str, Any]:
-    return problem.score(posterior, lambda x: posterior.surface.predict(thetas, x))
+    return recipe_row(motion, problem, settings, posterior, watch)
 
 
 def _ensemble(problem: Problem, settings: MoreSettings, posterior: Posterior) -> dict[str, Any]:
@@ -209,7 +150,7 @@ def _ensemble(problem: Problem, settings: MoreSettings, posterior: Posterior) ->
         "draws": settings.members,
         "seconds": time.perf_counter() - began,
         "loss": draws.loss.tolist(),
-        **_scores(problem, posterior, draws.parameters),
+        **problem.scores(posterior, draws.parameters),
     }
 
 
@@ -237,7 +178,7 @@ def _swag(
         "eta0": None,
         "seconds": time.perf_counter() - began,
         "loss": draws.loss.tolist(),
-        **_scores(problem, posterior, draws.parameters),
+        **problem.scores(posterior, draws.parameters),
     }
 
 
@@ -268,92 +209,5 @@ def _defaults(problem: Problem, posterior: Posterior, store: Path) -> dict[str, 
         "gradient_norm": draws.gradient_norm.tolist(),
         "smallest_eigenvalue": draws.smallest_eigenvalue.tolist(),
         "verdict": list(draws.verdict or ()),
-        **_scores(problem, posterior, draws.parameters),
-    }
-
-
-@dataclass(frozen=True)
-class Motion:
-    """What moves the particles of a row, and for how long."""
-
-    method: str
-    dynamics: Dynamics
-    max_time: float
-    eta0: float | None
-
-
-def _recipe(
-    motion: Motion,
-    problem: Problem,
-    settings: MoreSettings,
-    posterior: Posterior,
-    watch: Stopwatch,
-) -> dict[str, Any]:
-    """The first draws of a row by the paper's solver, and the same draws by ours.
-
-    Within the limit as many as come to their end; the others say how far they came.
-    """
-    velocities = posterior.velocities(settings.recipe_draws, problem.seed)
-
-    def follow(velocities: Tensor, **how: Any) -> Trajectories:
-        return integrate(
-            posterior.surface,
-            posterior.map_parameters,
-            velocities,
-            dynamics=motion.dynamics,
-            max_time=motion.max_time,
-            **how,
-        )
-
-    path = follow(
-        velocities,
-        solver="dopri5",
-        tolerance=settings.recipe_tolerance,
-        stop=watch,
-        checkpoint=watch,
-    )
-    seconds = watch.seconds
-    done = torch.tensor([status is not Status.AT_REST for status in path.status])
-    row = {
-        "method": motion.method,
-        "t1": motion.max_time,
-        "eta0": motion.eta0,
-        "asked": settings.recipe_draws,
-        "draws": int(done.sum()),
-        "limit": settings.recipe_limit,
-        **_how_it_went(path, seconds),
-    }
-    row["status"] = [
-        status.name if ended else OUT_OF_TIME
-        for status, ended in zip(path.status, done.tolist(), strict=True)
-    ]
-    if not done.all():
-        row["note"] = (
-            f"not affordable: {row['draws']} of {row['asked']} draws in {seconds:.0f} seconds"
-        )
-    # Paired: the draws that the recipe finished, or all where it finished none.
-    compared = done if done.any() else ~done
-    began = time.perf_counter()
-    ours = follow(velocities[compared])
-    row["rattle"] = {
-        "draws": int(compared.sum()),
-        **_how_it_went(ours, time.perf_counter() - began),
-    }
-    if not done.any():
-        return row
-    scores = _scores(problem, posterior, ours.end)
-    row["rattle"] |= {key: value for key, value in scores.items() if key not in DRAWN}
-    return row | _scores(problem, posterior, path.end[done])
-
-
-def _how_it_went(path: Trajectories, seconds: float) -> dict[str, Any]:
-    return {
-        "seconds": seconds,
-        "energy_violation": path.energy_violation.tolist(),
-        "evaluations": path.evaluations.tolist(),
-        "loss": path.loss[-1].tolist(),
-        "status": [status.name for status in path.status],
-        "reached": path.end_time.tolist(),
-        # 1 for ever on a geodesic.
-        "kinetic_ratio": (path.kinetic_energy[-1] / path.start_kinetic_energy).tolist(),
+        **problem.scores(posterior, draws.parameters),
     }

@@ -16,7 +16,7 @@ from dims.data.snelson import Snelson, load_snelson
 from dims.dynamics import dissipative, geodesic
 from dims.experiments.functions import function_fields, movie, on_a_plane
 from dims.experiments.functions import points as pairs
-from dims.experiments.more import MoreSettings, Problem
+from dims.experiments.more_settings import MoreSettings, Problem
 from dims.experiments.runs import once, percent
 from dims.experiments.training import Task, Training, mlp
 from dims.experiments.trajectories import rounded, save_times

@@ -14,7 +14,8 @@ from dims.data.splits import Split
 from dims.data.uci import UCI_NAMES, Protocol, load_uci
 from dims.engine import Engine, resolve_engine
 from dims.experiments.classification import evaluate, methods, posterior_of, score_outputs
-from dims.experiments.more import MoreSettings, Problem, run_more
+from dims.experiments.more import run_more
+from dims.experiments.more_settings import MoreSettings, Problem
 from dims.experiments.runs import run_all
 from dims.experiments.training import Task, Training, mlp
 
