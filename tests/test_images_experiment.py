@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from dims.data.images import Images
 from dims.experiments import mnist
+from dims.experiments.image_run import ImageRun, slug
 from dims.experiments.image_scores import (
     PerImage,
     compare_pairs,
@@ -69,8 +70,8 @@ def test_other_gravities_have_files_and_rows_of_their_own() -> None:
     heavy = replace(FullSettings(), gravity=10.0)
     assert (FullSettings().kind, FullSettings().label) == ("full", "DiMS full")
     assert (heavy.kind, heavy.label) == ("full_gravity_10", "DiMS full, κ = 10")
-    assert mnist._slug(heavy.label) == "dims-full-gravity-10"
-    assert mnist._slug("DiMS full (4)") == "dims-full-4"
+    assert slug(heavy.label) == "dims-full-gravity-10"
+    assert slug("DiMS full (4)") == "dims-full-4"
 
 
 def test_the_learning_rate_falls_along_a_cosine() -> None:
@@ -297,7 +298,7 @@ def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) 
     assert (first["images"], last["images"]) == (60, 300)
     assert first["energy_jump"] == [0.0, 0.0]
     kept = load_file(tmp_path / "draws/mnist_0_growing_dims-growing_0.002.safetensors")
-    images = mnist._Run(SMALL, tmp_path, "x", None)
+    images = ImageRun(SMALL, tmp_path, "x", None)
     few = torch.randperm(300, generator=torch.Generator().manual_seed(0))[:60]
 
     @torch.no_grad()

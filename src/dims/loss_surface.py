@@ -16,6 +16,7 @@ from dims.likelihoods import Likelihood, resolve_likelihood
 from dims.memory import Chunks, measure_bytes_per_point
 from dims.network import BatchedNetwork
 from dims.parameters import ParameterVector, Selection
+from dims.precision import warn_of_tf32
 from dims.shapes import RowScalars, RowVectors
 from dims.surface import BaseSurface, check_rows, check_vectors, grad_and_hvp_of
 from dims.training_data import Inputs, collect, describe_inputs, slice_inputs
@@ -47,6 +48,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         memory_budget: int | None = None,
     ) -> None:
         super().__init__(model, parameters, memory_budget)
+        warn_of_tf32(self.module, self.vector.device, self.vector.dtype)
         self._module_for_gradients = with_cheap_gelu(self.module)
         self.data = collect(data, self.vector.device, self.vector.dtype)
         self.points = len(self.data.targets)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from dims.integrate import integrate
 from dims.loss_surface import LossSurface
 from dims.solvers.batch import Progress
 
-__all__ = ["Leg", "follow", "tf32"]
+__all__ = ["Leg", "follow"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,6 @@ class Leg:
 
     times: tuple[float, ...]
     surface: LossSurface
-    coarse: bool = False  # TF32 products on a GPU
 
 
 def follow(
@@ -59,17 +57,16 @@ def follow(
         path = file_of(leg)
         if not path.exists():
             clock = time.perf_counter()
-            with tf32(device, leg.coarse):
-                motion = integrate(
-                    leg.surface,
-                    position,
-                    velocity,
-                    dynamics=dynamics,
-                    max_time=leg.times[-1] - began,
-                    save_at=[t - began for t in leg.times],
-                    max_evaluations=max_evaluations,
-                    progress=None if progress is None else progress(began),
-                )
+            motion = integrate(
+                leg.surface,
+                position,
+                velocity,
+                dynamics=dynamics,
+                max_time=leg.times[-1] - began,
+                save_at=[t - began for t in leg.times],
+                max_evaluations=max_evaluations,
+                progress=None if progress is None else progress(began),
+            )
             took = torch.tensor(time.perf_counter() - clock, dtype=torch.float64)
             jump = _energy_jump(before, leg.surface, position, motion)
             save_tensors(_kept(motion) | {"seconds": took, "energy_jump": jump}, path)
@@ -103,17 +100,3 @@ def _kept(leg: Motion) -> dict[str, Tensor]:
         "energy_violation": leg.energy_violation,
         "status": torch.tensor([status.code for status in leg.status]),
     }
-
-
-@contextmanager
-def tf32(device: str, on: bool = True) -> Iterator[None]:
-    """Products of matrices and convolutions on a GPU with ten bits of mantissa, or not."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    if device != "cpu":
-        torch.set_float32_matmul_precision("high" if on else "highest")
-        torch.backends.cudnn.allow_tf32 = on
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]

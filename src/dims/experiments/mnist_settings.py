@@ -37,7 +37,7 @@ class ImageSettings:
 
     dataset: str = "mnist"
     seed: int = 0
-    activation: str = "tanh"  # or "gelu", nearer to the ReLU of the published network and stiffer
+    activation: str = "tanh"  # or "gelu", nearer to the usual ReLU and stiffer
     wide: bool = False  # a million parameters instead of 44 426
     training: Training = field(
         default_factory=lambda: Training(epochs=10, batch_size=128, weight_decay=0.0)
@@ -82,9 +82,6 @@ class FullSettings:
     # Times at which draws are looked at; after each group of them the motion is kept in a file.
     legs: tuple[tuple[float, ...], ...] = ((1.0,), (5.0, 10.0, 20.0), (30.0, 40.0, 50.0))
     sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
-    # The first legs may be computed with TF32 products: a gradient takes two thirds of the time. As
-    # soon as slopes are gentle its rounding turns the normal at random, which holds the steps down.
-    coarse_legs: int = 1
     # Images of each leg; (): all. Fewer at first: far from rest a part of them leads the same way.
     images: tuple[int | None, ...] = ()
 

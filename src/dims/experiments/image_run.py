@@ -1,0 +1,238 @@
+"""What the experiments on images share: the sets, the network, start velocities, motion and scores.
+
+Everything that took long lies in a folder and is not made again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from dims.baselines.common import seeded
+from dims.data.images import Images, load_images
+from dims.draws import Draws
+from dims.dynamics import Dynamics
+from dims.experiments.image_scores import (
+    Gallery,
+    distributions,
+    load_gallery,
+    save_per_image,
+    score,
+)
+from dims.experiments.launch import Launch, launch
+from dims.experiments.legs import Leg, follow
+from dims.experiments.mnist_settings import ImageSettings
+from dims.experiments.runs import save_tensors
+from dims.experiments.training import Training, train_together
+from dims.loss_surface import LossSurface
+from dims.solvers.batch import Progress
+from dims.solvers.rows import Status
+
+__all__ = ["ImageRun", "predictions", "predictions_of_networks", "slug"]
+
+Report = Callable[[str], None]
+Predict = Callable[[Tensor], Tensor]
+
+WORTH_COMPILING = 30_000  # images: it takes half a minute, and halves the time of a gradient
+
+
+class ImageRun:
+    """One part of an experiment: what it loads once, and the rows it has scored."""
+
+    def __init__(
+        self, settings: ImageSettings, out: Path, name: str, report: Report | None
+    ) -> None:
+        self.settings, self.out, self.name = settings, out, name
+        self.say = report or (lambda _: None)
+        self.rows: list[dict[str, Any]] = []
+        out.mkdir(parents=True, exist_ok=True)
+        images = load_images(settings.dataset, "train")
+        count, device = settings.train_images, settings.device
+        self.centre, self.scale = images.inputs.mean(), images.inputs.std()
+        self.images = self.standardised(
+            Images(images.inputs[:count].to(device), images.targets[:count].to(device))
+        )
+        gallery = load_gallery(settings.dataset, device, settings.test_images)
+        self.gallery = Gallery(
+            self.standardised(gallery.test),
+            {name: self.standardised(images) for name, images in gallery.foreign.items()},
+        )
+
+    def standardised(self, images: Images) -> Images:
+        """As usual with these sets: mean 0 and deviation 1 over all pixels of the training set."""
+        return Images((images.inputs - self.centre) / self.scale, images.targets)
+
+    def some(self, count: int | None) -> tuple[Tensor, Tensor]:
+        """So many of the training images, chosen at random by the seed; None: all."""
+        if count is None or count >= len(self.images.inputs):
+            return self.images.inputs, self.images.targets
+        generator = torch.Generator().manual_seed(self.settings.seed)
+        chosen = torch.randperm(len(self.images.inputs), generator=generator)[:count]
+        chosen = chosen.to(self.settings.device)
+        return self.images.inputs[chosen], self.images.targets[chosen]
+
+    def fast(self, surface: LossSurface) -> LossSurface:
+        """Its gradient compiled where that pays: on a GPU, with many images."""
+        pays = self.settings.device != "cpu" and surface.points >= WORTH_COMPILING
+        return surface.with_compiled_gradient() if pays else surface
+
+    def trained(self) -> nn.Module:
+        """θ*, from the folder if it is there."""
+        s = self.settings
+        path = self.out / f"{s.name}_map.safetensors"
+        model: nn.Module
+        if path.exists():
+            model = s.network().to(s.device)
+            model.load_state_dict(load_file(path, device=s.device))
+            return model.eval()
+        (model,) = self.train(s.training, [s.seed], "training")
+        save_tensors(model.state_dict(), path)
+        return model
+
+    def train(self, training: Training, seeds: Sequence[int], what: str) -> list[nn.Module]:
+        models = []
+        for seed in seeds:
+            with seeded(seed):
+                models.append(self.settings.network().to(self.settings.device))
+        data = (self.images.inputs, self.images.targets)
+        loss = nn.functional.cross_entropy
+        return train_together(models, *data, loss, training, seeds, self.part(what))
+
+    def launched(self, data: tuple[Tensor, Tensor], draws: int, **how: Any) -> Launch:
+        self.say("curvature and evidence")
+        path = self.out / "draws" / f"{self.name}_launch.safetensors"
+        return launch(path, self.trained(), data, draws, self.settings.seed, **how)
+
+    def draw(self, label: str, make: Callable[[], Draws]) -> None:
+        """Score draws that are made in one call."""
+        self.say(label)
+        drawn, seconds = self.timed(make)
+
+        def log_probabilities(x: Tensor) -> Tensor:
+            return drawn.predict(x).log_probabilities
+
+        self.add(label, log_probabilities, seconds=seconds, draws=len(drawn.parameters))
+
+    def move(
+        self,
+        label: str,
+        start: Launch,
+        dynamics: Dynamics,
+        legs: Sequence[Leg],
+        *,
+        eta0: float | None = None,
+        max_evaluations: int | None = None,
+        sizes: tuple[int, ...] = (),
+    ) -> None:
+        """Trajectories, and a row for every time at which they are looked at."""
+        draws, end = self.out / "draws", legs[-1].times[-1]
+        followed = follow(
+            legs,
+            start.position,
+            start.velocities,
+            dynamics,
+            lambda leg: draws / f"{self.name}_{slug(label)}_{leg.times[-1]:g}.safetensors",
+            max_evaluations=max_evaluations,
+            progress=lambda began: self.clock(label, began, end),
+        )
+        for leg, kept in followed:
+            for index, t in enumerate(leg.times):
+                thetas = kept["positions"][index]
+                entry = {
+                    "t1": t,
+                    "eta0": eta0,
+                    "draws": len(thetas),
+                    **{
+                        name: kept[name][index].tolist()
+                        for name in ("loss", "kinetic_energy", "gradient_norm")
+                    },
+                    # Of the motion up to the end of the leg:
+                    "images": leg.surface.points,
+                    "seconds": float(kept["seconds"]),
+                    "evaluations": kept["evaluations"].tolist(),
+                    "energy_violation": kept["energy_violation"].tolist(),
+                    "energy_jump": kept["energy_jump"].tolist(),
+                    "status": [Status.from_code(int(code)).name for code in kept["status"]],
+                }
+                self.add(label, predictions(start.surface, thetas), **entry)
+                # The first of the draws, but not all of them once more.
+                for size in (size for size in sizes if t == end and size < len(thetas)):
+                    few = predictions(start.surface, thetas[:size])
+                    self.add(f"{label} ({size})", few, **{**entry, "draws": size})
+
+    def add(self, label: str, log_probabilities: Predict, **entry: Any) -> None:
+        """Score a method; its numbers per image go to a file."""
+        self.say(f"scoring {label}")
+        metrics, per_image = score(log_probabilities, self.gallery)
+        row = {"method": label, "t1": None, "eta0": None, "seconds": None, **entry}
+        name = "_".join(
+            [
+                self.name,
+                slug(label),
+                *(f"{row[k]:g}" for k in ("t1", "eta0") if row[k] is not None),
+            ]
+        )
+        save_per_image(per_image, self.out / "per_image" / f"{name}.safetensors")
+        self.rows.append({**row, **metrics, **distributions(per_image), "per_image": name})
+
+    def result(self, start: Launch | None, part: Any) -> dict[str, Any]:
+        s = self.settings
+        fitted: dict[str, Any] = {}
+        if start is not None:
+            fitted = {"parameters": start.surface.size, "points": start.surface.points}
+            fitted |= start.facts
+        cuda = s.device != "cpu"
+        return {
+            "experiment": "mnist",
+            "dataset": s.dataset,
+            "seed": s.seed,
+            "part": self.name,
+            "settings": asdict(s) | asdict(part),
+            **fitted,
+            "precision": "float32",
+            "accelerator": torch.cuda.get_device_name() if cuda else "CPU",
+            "peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
+            "rows": self.rows,
+        }
+
+    def timed(self, make: Callable[[], Any]) -> tuple[Any, float]:
+        began = time.perf_counter()
+        made = make()
+        if self.settings.device != "cpu":
+            torch.cuda.synchronize()
+        return made, time.perf_counter() - began
+
+    def part(self, what: str) -> Callable[[float], None]:
+        return lambda part: self.say(f"{what} {100 * part:.0f} %")
+
+    def clock(self, label: str, before: float, end: float) -> Callable[[Progress], None]:
+        def tell(now: Progress) -> None:
+            t = before + now.mean_time
+            self.say(f"{label}, t = {t:.2f} of {end:g} {100 * t / end:.0f} %")
+
+        return tell
+
+
+def predictions(surface: LossSurface, thetas: Tensor) -> Predict:
+    return lambda x: torch.log_softmax(surface.predict(thetas, x), dim=-1)
+
+
+def predictions_of_networks(networks: Sequence[nn.Module]) -> Predict:
+    @torch.no_grad()
+    def log_probabilities(x: Tensor) -> Tensor:
+        outputs = [torch.cat([network(part) for part in x.split(4096)]) for network in networks]
+        return torch.log_softmax(torch.stack(outputs), dim=-1)
+
+    return log_probabilities
+
+
+def slug(label: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower().replace("κ", "gravity")).strip("-")
