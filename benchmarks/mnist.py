@@ -27,7 +27,7 @@ from dims.experiments.mnist_settings import (
 )
 from dims.experiments.mnist_tables import compare_rows
 
-PARTS = ("low_rank", "full", "growing", "peers")
+COMPARED = ("low_rank", "full*", "growing*")  # also with another gravity
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -37,10 +37,12 @@ def compare(options: argparse.Namespace) -> None:
     starts of their own.
     """
     settings = ImageSettings(options.dataset, options.seed, options.activation, options.wide)
-    found = {part: options.out / f"{settings.name}_{part}.json" for part in PARTS}
-    if not found["peers"].exists():
-        found["peers"] = options.out / f"{replace(settings, seed=0).name}_peers.json"
-    runs = [json.loads(path.read_text()) for path in found.values() if path.exists()]
+    names = [f"{settings.name}_{part}.json" for part in COMPARED]
+    own = [path for name in names for path in sorted(options.out.glob(name))]
+    peers = options.out / f"{settings.name}_peers.json"
+    if not peers.exists():
+        peers = options.out / f"{replace(settings, seed=0).name}_peers.json"
+    runs = [json.loads(path.read_text()) for path in (*own, peers) if path.exists()]
     differences = compare_rows(runs, options.out / "per_image", options.device)
     what = {"dataset": settings.dataset, "seed": settings.seed, "wide": settings.wide}
     result = {**what, "differences": differences}
