@@ -10,7 +10,7 @@ import dims
 ROOT = Path(dims.__file__).parent
 
 LAYERS = (
-    {"shapes", "maximise", "memory", "activations", "convolution", "compiling"},
+    {"shapes", "maximise", "memory", "activations", "convolution", "compiling", "precision"},
     {"parameters", "likelihoods", "training_data", "data"},
     {"network", "surface"},
     {"loss_surface"},
