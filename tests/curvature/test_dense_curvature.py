@@ -11,6 +11,7 @@ from curvature_surfaces import LIKELIHOODS, NETWORKS, dense_ggn, dense_hessian, 
 from torch import nn
 
 from dims.curvature import fit_curvature
+from dims.curvature.full import _square_roots
 from dims.likelihoods import Gaussian
 from dims.loss_surface import LossSurface
 
@@ -151,3 +152,14 @@ def test_importing_needs_neither_curvlinops_nor_laplace() -> None:
         "import dims.curvature, dims.evidence, dims.velocity"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_direction_in_which_a_softmax_has_no_weight_is_left_out(dtype):
+    probabilities = torch.softmax(torch.randn(50, 4, dtype=dtype), -1)
+    weights = torch.diag_embed(probabilities) - probabilities[:, :, None] * probabilities[:, None]
+    roots, signs = _square_roots(weights, torch.float64)
+    assert roots.shape == (50, 3, 4)
+    assert (signs > 0).all()
+    close = {torch.float32: 1e-6, torch.float64: 1e-14}[dtype]
+    assert torch.allclose(roots.mT @ roots, weights.double(), rtol=0, atol=close)

@@ -128,7 +128,7 @@ def _ggn(surface: LossSurface, theta: Vector) -> Tensor:
     for jacobians, weights in jacobian_chunks(surface, theta):
         # In float64 a sum of JᵀΛJ stays semidefinite down to the small curvatures that the prior
         # competes with; in float32 it would be lost beside the large ones.
-        roots, signs = _square_roots(weights.to(dtype))
+        roots, signs = _square_roots(weights, dtype)
         factors = (roots @ jacobians.to(dtype)).flatten(0, 1)
         signed = factors if (signs > 0).all() else signs.reshape(-1, 1) * factors
         for start in range(0, size, BLOCK):
@@ -141,12 +141,12 @@ def _ggn(surface: LossSurface, theta: Vector) -> Tensor:
     return matrix
 
 
-def _square_roots(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Rᵢ (n, r, C) and signs (n, r) with Λᵢ = Rᵢᵀ·sign·Rᵢ.
+def _square_roots(weights: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Rᵢ (n, r, C) and signs (n, r) with Λᵢ = Rᵢᵀ·sign·Rᵢ, computed in this dtype.
 
-    Directions in which no Λᵢ has any weight are left out: a softmax has one.
+    Directions in which no Λᵢ has more weight than its rounding are left out: a softmax has one.
     """
-    values, vectors = torch.linalg.eigh(weights)
+    values, vectors = torch.linalg.eigh(weights.to(dtype))
     sizes = values.abs().amax(0)
     kept = sizes > len(sizes) * torch.finfo(weights.dtype).eps * sizes.max()
     values, vectors = values[:, kept], vectors[..., kept]
