@@ -20,6 +20,7 @@ from dims.experiments import mnist
 from dims.experiments.mnist_settings import (
     GROWING,
     SEED_RUNS,
+    SIGNS,
     FullSettings,
     ImageSettings,
     PeerSettings,
@@ -27,7 +28,7 @@ from dims.experiments.mnist_settings import (
 )
 from dims.experiments.mnist_tables import compare_rows
 
-COMPARED = ("low_rank", "full*", "growing*")  # also with another gravity
+COMPARED = ("low_rank", "full*", "growing*")  # also those of a study
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -62,7 +63,9 @@ def main() -> None:
     parser.add_argument("--curvature", default="low_rank")
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--until", type=float, default=50.0, help="of full and growing: t1")
-    parser.add_argument("--gravity", type=float, default=1.0, help="of full and growing")
+    for name in SIGNS:  # each makes a run with a name of its own
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, type=float, default=None, help="of full and growing")
     parser.add_argument("--images", type=int, nargs="+", help="of growing: of each leg")
     parser.add_argument("--max-evaluations", type=int, default=None)
     parser.add_argument("--device", default="cpu")
@@ -95,9 +98,9 @@ def main() -> None:
         result = mnist.run_subset(settings, subset, options.out, report)
     elif options.part in ("full", "growing"):
         chosen = GROWING if options.part == "growing" else FullSettings()
-        full = replace(
-            chosen.until(options.until), draws=options.draws or 20, gravity=options.gravity
-        )
+        full = replace(chosen.until(options.until), draws=options.draws or 20)
+        given = {name: getattr(options, name) for name in SIGNS}
+        full = full.study(**{name: value for name, value in given.items() if value is not None})
         if options.images:
             full = replace(full, images=tuple(options.images))
         result = mnist.run_full(settings, full, options.out, report)

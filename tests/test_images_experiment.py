@@ -66,11 +66,16 @@ def test_a_run_may_stop_at_the_end_of_a_leg() -> None:
     assert short.images == GROWING.images[:3]
 
 
-def test_other_gravities_have_files_and_rows_of_their_own() -> None:
-    heavy = replace(FullSettings(), gravity=10.0)
+def test_runs_of_a_study_have_files_and_rows_of_their_own() -> None:
+    heavy = FullSettings().study(gravity=10.0)
+    assert heavy.gravity == 10
     assert (FullSettings().kind, FullSettings().label) == ("full", "DiMS full")
     assert (heavy.kind, heavy.label) == ("full_gravity_10", "DiMS full, κ = 10")
     assert slug(heavy.label) == "dims-full-gravity-10"
+    few = GROWING.study(effective_points=300.0, friction=0.3)
+    assert few.kind == "growing_effective_points_300_friction_0.3"
+    assert few.label == "DiMS growing, N = 300, η₀ = 0.3"
+    assert slug(few.label) == "dims-growing-effective-points-300-friction-0.3"
     assert slug("DiMS full (4)") == "dims-full-4"
 
 

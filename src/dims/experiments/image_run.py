@@ -29,7 +29,7 @@ from dims.experiments.image_scores import (
 )
 from dims.experiments.launch import Launch, launch
 from dims.experiments.legs import Leg, follow
-from dims.experiments.mnist_settings import ImageSettings
+from dims.experiments.mnist_settings import SIGNS, ImageSettings
 from dims.experiments.runs import save_tensors
 from dims.experiments.training import Training, train_together
 from dims.loss_surface import LossSurface
@@ -235,4 +235,7 @@ def predictions_of_networks(networks: Sequence[nn.Module]) -> Predict:
 
 
 def slug(label: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", label.lower().replace("κ", "gravity")).strip("-")
+    """A label as a part of a file's name."""
+    for name, sign in SIGNS.items():
+        label = label.replace(f"{sign} =", name)
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-")

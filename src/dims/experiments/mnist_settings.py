@@ -13,6 +13,7 @@ from dims.experiments.training import Training
 __all__ = [
     "GROWING",
     "SEED_RUNS",
+    "SIGNS",
     "FullSettings",
     "ImageSettings",
     "PeerSettings",
@@ -27,6 +28,9 @@ SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {
     1: (0.5, (25.0, 100.0)),
     2: (0.5, (50.0,)),
 }
+
+# What a study of the motion on all images varies, and how tables write it.
+SIGNS = {"effective_points": "N", "friction": "η₀", "gravity": "κ"}
 
 WIDE = (12, 48), (1024, 220)  # channels and hidden units: 1 029 926 parameters
 
@@ -84,16 +88,28 @@ class FullSettings:
     sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
     # Images of each leg; (): all. Fewer at first: far from rest a part of them leads the same way.
     images: tuple[int | None, ...] = ()
+    studied: tuple[str, ...] = ()  # fields whose values are part of the run's name
 
     @property
     def kind(self) -> str:
         """The end of the name of its files."""
-        kind = "growing" if self.images else "full"
-        return kind if self.gravity == 1 else f"{kind}_gravity_{self.gravity:g}"
+        return "_".join(self._named("growing" if self.images else "full", "{name}_{value:g}"))
 
     @property
     def label(self) -> str:
-        return "DiMS " + self.kind.replace("_gravity_", ", κ = ")
+        images = "growing" if self.images else "full"
+        return "DiMS " + ", ".join(self._named(images, "{sign} = {value:g}"))
+
+    def _named(self, images: str, form: str) -> list[str]:
+        values = [
+            form.format(name=name, sign=SIGNS[name], value=getattr(self, name))
+            for name in self.studied
+        ]
+        return [images, *values]
+
+    def study(self, **values: float) -> FullSettings:
+        """The same run with another number of effective points, friction or gravity."""
+        return replace(self, **values, studied=tuple(values))  # type: ignore[arg-type]
 
     def until(self, end: float) -> FullSettings:
         """The same run, stopped early: its legs that end by then."""
