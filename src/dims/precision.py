@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-__all__ = ["Tf32Warning", "float32_products", "warn_of_tf32"]
+__all__ = ["Tf32Warning", "convolutions_round", "float32_products", "warn_of_tf32"]
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -20,7 +20,7 @@ class Tf32Warning(UserWarning):
 
 def warn_of_tf32(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
     """Torch computes convolutions on a GPU in TF32 unless it is told not to."""
-    if device.type != "cuda" or dtype != torch.float32 or not _convolutions_round():
+    if device.type != "cuda" or dtype != torch.float32 or not convolutions_round():
         return
     if any(isinstance(part, CONVOLUTIONS) for part in module.modules()):
         warnings.warn(
@@ -32,7 +32,8 @@ def warn_of_tf32(module: nn.Module, device: torch.device, dtype: torch.dtype) ->
         )
 
 
-def _convolutions_round() -> bool:
+def convolutions_round() -> bool:
+    """Whether convolutions on a GPU are computed in TF32."""
     cudnn = torch.backends.cudnn
     # Newer versions of torch have a setting for each kind of operation, and refuse to answer for
     # all of them at once where they differ.

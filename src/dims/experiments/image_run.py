@@ -9,11 +9,11 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dims.baselines.common import seeded
@@ -30,9 +30,10 @@ from dims.experiments.image_scores import (
 from dims.experiments.launch import Launch, launch
 from dims.experiments.legs import Leg, follow
 from dims.experiments.mnist_settings import SIGNS, ImageSettings
-from dims.experiments.runs import save_tensors
+from dims.experiments.runs import kept_network
 from dims.experiments.training import Training, train_together
 from dims.loss_surface import LossSurface
+from dims.precision import convolutions_round
 from dims.solvers.batch import Progress
 from dims.solvers.rows import Status
 
@@ -84,18 +85,15 @@ class ImageRun:
         pays = self.settings.device != "cpu" and surface.points >= WORTH_COMPILING
         return surface.with_compiled_gradient() if pays else surface
 
+    @cached_property
     def trained(self) -> nn.Module:
         """θ*, from the folder if it is there."""
         s = self.settings
-        path = self.out / f"{s.name}_map.safetensors"
-        model: nn.Module
-        if path.exists():
-            model = s.network().to(s.device)
-            model.load_state_dict(load_file(path, device=s.device))
-            return model.eval()
-        (model,) = self.train(s.training, [s.seed], "training")
-        save_tensors(model.state_dict(), path)
-        return model
+        return kept_network(
+            self.out / f"{s.name}_map.safetensors",
+            lambda: s.network().to(s.device),
+            lambda: self.train(s.training, [s.seed], "training")[0],
+        )
 
     def train(self, training: Training, seeds: Sequence[int], what: str) -> list[nn.Module]:
         models = []
@@ -109,7 +107,7 @@ class ImageRun:
     def launched(self, data: tuple[Tensor, Tensor], draws: int, **how: Any) -> Launch:
         self.say("curvature and evidence")
         path = self.out / "draws" / f"{self.name}_launch.safetensors"
-        return launch(path, self.trained(), data, draws, self.settings.seed, **how)
+        return launch(path, self.trained, data, draws, self.settings.seed, **how)
 
     def draw(self, label: str, make: Callable[[], Draws]) -> None:
         """Score draws that are made in one call."""
@@ -197,7 +195,7 @@ class ImageRun:
             "part": self.name,
             "settings": asdict(s) | asdict(part),
             **fitted,
-            "precision": "float32",
+            "precision": "TF32 in convolutions" if cuda and convolutions_round() else "float32",
             "accelerator": torch.cuda.get_device_name() if cuda else "CPU",
             "peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
             "rows": self.rows,

@@ -101,7 +101,7 @@ def _full(run: ImageRun, full: FullSettings) -> dict[str, Any]:
         effective_points=full.effective_points,
     )
     run.add("MAP", predictions(start.surface, start.position.unsqueeze(0)))
-    model, surfaces = run.trained(), {counts[0]: run.fast(start.surface)}
+    model, surfaces = run.trained, {counts[0]: run.fast(start.surface)}
     for count in set(counts[1:]) - {counts[0]}:
         surfaces[count] = run.fast(start.on(model, run.some(count)))
     legs = [Leg(times, surfaces[count]) for times, count in zip(full.legs, counts, strict=True)]
@@ -111,7 +111,7 @@ def _full(run: ImageRun, full: FullSettings) -> dict[str, Any]:
 
 
 def _peers(run: ImageRun, peers: PeerSettings) -> dict[str, Any]:
-    model, s = run.trained(), run.settings
+    model, s = run.trained, run.settings
     run.add("MAP", predictions_of_networks([model]))
     count = max(peers.sizes)
     seeds = range(peers.first_seed * (s.seed + 1), peers.first_seed * (s.seed + 1) + count)

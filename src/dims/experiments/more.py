@@ -14,14 +14,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
 from torch import nn
 
 from dims.baselines import deep_ensemble, swag
 from dims.dynamics import dissipative, geodesic
 from dims.experiments.more_recipe import Motion, recipe_row
 from dims.experiments.more_settings import MoreSettings, Problem
-from dims.experiments.runs import once, save_tensors
+from dims.experiments.runs import kept_network, once
 from dims.experiments.stopwatch import Stopwatch
 from dims.posterior import Posterior
 from dims.store.folder import write_text
@@ -98,13 +97,12 @@ def _gathered(problem: Problem, settings: MoreSettings, files: list[Path]) -> di
 
 def _network(problem: Problem, path: Path, say: Report) -> nn.Module:
     """The network of the tables: trained again with its seed, or kept by an earlier call."""
-    if path.exists():
-        model = problem.task.fresh(problem.seed)
-        model.load_state_dict(load_file(path))
-        return model.eval()
-    model = problem.task.train(problem.seed, lambda part: say(f"training {100 * part:.0f} %"))
-    save_tensors(model.state_dict(), path)
-    return model
+    task, seed = problem.task, problem.seed
+    return kept_network(
+        path,
+        lambda: task.fresh(seed),
+        lambda: task.train(seed, lambda part: say(f"training {100 * part:.0f} %")),
+    )
 
 
 def _row(

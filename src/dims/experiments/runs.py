@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from dims.engine import Engine, InProcess
 from dims.solvers.batch import Progress
 from dims.store.folder import write_text
 
-__all__ = ["load_runs", "once", "percent", "run_all", "save_tensors"]
+__all__ = ["kept_network", "load_runs", "once", "percent", "run_all", "save_tensors"]
 
 
 def once(path: Path, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -49,6 +49,17 @@ def _write(path: Path, result: dict[str, Any]) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(result, indent=1))
+
+
+def kept_network(
+    path: Path, fresh: Callable[[], nn.Module], train: Callable[[], nn.Module]
+) -> nn.Module:
+    """The network in the file, or of a training whose weights are put there."""
+    if not path.exists():
+        save_tensors(train().state_dict(), path)
+    model = fresh()
+    model.load_state_dict(load_file(path))
+    return model.eval()
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
