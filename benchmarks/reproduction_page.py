@@ -3,9 +3,11 @@
     python benchmarks/reproduction_page.py uci runs/uci
     python benchmarks/reproduction_page.py banana runs/banana
     python benchmarks/reproduction_page.py snelson runs/snelson
+    python benchmarks/reproduction_page.py mnist runs/mnist
+    python benchmarks/reproduction_page.py mnist_study runs/mnist_study
     python benchmarks/reproduction_page.py tables
 
-The first three keep what tables need of each run, in one small JSON file, and in another what
+All but the last keep what tables need of each run, in one small JSON file, and in another what
 benchmarks/more_rows.py computed for it, if that is in the folder; the last writes the cells beside
 the paper's (CSV) and the text between the marks of the page.
 """
@@ -324,6 +326,15 @@ def images_table(tables: tuple[str, ...], metrics: tuple[str, ...]) -> str:
     return "\n\n".join(parts)
 
 
+def images_seeds() -> str:
+    """The tables of the paper's other two seeds."""
+    parts = []
+    for seed in (1, 2):
+        table = images_table((f"tab:id-seed{seed}",), (*IN_DISTRIBUTION, "auroc"))
+        parts.append(f"Seed {seed}:\n\n{table}")
+    return "\n\n".join(parts)
+
+
 def images_verdicts() -> str:
     return verdicts(compare_images(read("mnist")))
 
@@ -332,10 +343,14 @@ SHOWN_TIMES = (None, 1.0, 5.0, 20.0, 25.0, 50.0, 100.0)  # of the many at which 
 
 
 def images_ours() -> str:
-    """All rows of ours: one draw, all averaged, and what they cost."""
+    """Rows of ours: one draw, all averaged, and what they cost.
+
+    The paper's settings of other seeds than 0 stand in a table of their own.
+    """
     lines = []
+    shown = [run for run in read("mnist") if run["seed"] == 0 or "curvature" not in run["settings"]]
     for dataset in ("mnist", "fashion_mnist"):
-        runs = [run for run in read("mnist") if run["dataset"] == dataset]
+        runs = [run for run in shown if run["dataset"] == dataset]
         foreign = list(runs[0]["rows"][0]["ood"])
         lines += [
             "",
@@ -382,6 +397,36 @@ def row_numbers(run: dict[str, Any], row: dict[str, Any], foreign: list[str]) ->
         "" if row["seconds"] is None or run["accelerator"] == "CPU" else f"{seconds:.0f}",
     ]
     return " | ".join(numbers)
+
+
+STUDIED = ("effective_points", "friction", "gravity")
+
+
+def moved_on(run: dict[str, Any]) -> int:
+    """How many images the motion was on at its end."""
+    return (run["settings"]["images"] or [60_000])[-1] or 60_000
+
+
+def images_study() -> str:
+    """Few draws of MNIST with other numbers of effective points, friction and gravity."""
+    runs = json.loads((RESULTS / "mnist_study.json").read_text())
+    foreign = list(runs[0]["rows"][0]["ood"])
+    lines = [
+        "| images | N | η₀ | κ | t₁ | draws | accuracy | NLL | averaged: accuracy | NLL | ECE | "
+        + " | ".join(f"AUROC {name}" for name in foreign)
+        + " | seconds |",
+        "| --- " * (12 + len(foreign)) + "|",
+    ]
+    by_settings = sorted(
+        runs, key=lambda run: (-moved_on(run), [run["settings"][name] for name in STUDIED])
+    )
+    for run in by_settings:
+        settings = " | ".join(f"{run['settings'][name]:g}" for name in STUDIED)
+        for row in run["rows"]:
+            if row["t1"] in SHOWN_TIMES and row["t1"] is not None:
+                numbers = row_numbers(run, row, foreign)
+                lines.append(f"| {moved_on(run)} | {settings} | {row['t1']:g} | {numbers} |")
+    return "\n".join(lines)
 
 
 MORE_IS_BETTER = ("accuracy", "auroc")
@@ -446,7 +491,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         lambda: images_table(("tab:hessian-influence",), IN_DISTRIBUTION),
     ),
     "images-verdicts": ("mnist", images_verdicts),
+    "images-seeds": ("mnist", images_seeds),
     "images-ours": ("mnist", images_ours),
+    "images-study": ("mnist_study", images_study),
     "images-differences": ("mnist_differences", images_differences),
     "networks": ("uci_more", networks),
     "solver": ("uci_more", solver_table),
@@ -465,7 +512,9 @@ def write_tables() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("uci", "banana", "snelson", "mnist", "tables"))
+    parser.add_argument(
+        "what", choices=("uci", "banana", "snelson", "mnist", "mnist_study", "tables")
+    )
     parser.add_argument("folder", type=Path, nargs="?")
     options = parser.parse_args()
     if options.what == "tables":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -118,6 +119,7 @@ def markdown(
 ) -> str:
     """A table with a line for each dataset and method: paper → ours, and the verdict's sign.
 
+    Where a method is looked at more than once, its lines say when.
     `ours_only` has further lines of a dataset, of methods that the paper has not.
     """
     signs = {"better": "+", "same": "=", "worse": "-", "not run": "?"}
@@ -125,19 +127,23 @@ def markdown(
         "| set | method | " + " | ".join(metrics) + " |",
         "| --- | --- |" + " --- |" * len(metrics),
     ]
-    seen: dict[tuple[str, str, float | None], dict[str, Cell]] = {}
+    seen: dict[tuple[str, str, float | None, float | None], dict[str, Cell]] = {}
     for cell in cells:
-        seen.setdefault((cell.dataset, cell.method, cell.eta0), {})[cell.metric] = cell
+        seen.setdefault((cell.dataset, cell.method, cell.eta0, cell.t1), {})[cell.metric] = cell
     rest = ours_only or {}
-    last = {dataset: (method, eta0) for dataset, method, eta0 in seen}
-    for (dataset, method, eta0), row in seen.items():
+    last = {key[0]: key for key in seen}
+    looks = Counter(key[:3] for key in seen)
+    for key, row in seen.items():
+        dataset, method, eta0, t1 = key
         name = method if eta0 is None else f"{method} ({eta0:g})"
+        if looks[key[:3]] > 1:
+            name += f", t₁ = {t1:g}"
         texts = [
             f"{row[m].paper:.3f} → {row[m].ours:.3f}{_error(row[m])} {signs[row[m].verdict]}"
             for m in metrics
         ]
         lines.append(f"| {dataset} | {name} | " + " | ".join(texts) + " |")
-        if last[dataset] == (method, eta0):
+        if last[dataset] == key:
             lines += rest.get(dataset, ())
     return "\n".join(lines)
 
