@@ -177,6 +177,22 @@ def stiffest() -> str:
     return table(["from t =", "median ωh", "80 % of steps"], rows)
 
 
+def networks() -> str:
+    rows = [
+        [
+            str(n["seed"]),
+            f"{n['gradients']:,.0f} ± {n['error']:,.0f}",
+            f"{n['median']:,.0f}",
+            f"{n['most']:,.0f}",
+            f"{n['energy']['10.0']:.1f}, {n['energy']['50.0']:.1f}",
+            f"{n['worst_energy_violation']:.1g}",
+        ]
+        for n in sorted(load("networks")["networks"], key=lambda n: n["gradients"])
+    ]
+    head = ["training", "gradients", "median", "most", "E at t = 10, 50", "energy violation"]
+    return table(head, rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "peers": lambda: peers("dims"),
     "geodesics": lambda: peers("rla"),
@@ -187,6 +203,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "curvature": curvature,
     "step control": step_control,
     "stiffest mode": stiffest,
+    "networks": networks,
 }
 
 

@@ -1,0 +1,88 @@
+"""How many gradients a trajectory takes on Snelson networks of several trainings.
+
+    python benchmarks/networks.py --seeds 0 1 2 3 --kept runs/networks --out networks.json
+
+Trained as in the paper, with dropout, tuned by the evidence; sixty trajectories of each to t₁ = 50,
+η₀ = 0.1, float32, one core. Networks that are in the folder `kept` are not trained again, nor are
+seeds followed again that are in the file. Needs DIMS_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import dims
+from dims.data.snelson import load_snelson
+from dims.experiments.runs import kept_network
+from dims.experiments.snelson import SnelsonSettings, posterior_of, task_of
+from dims.likelihoods import Gaussian
+
+ROWS, VELOCITIES = 60, 12345  # and the seed of their start velocities
+TIMES = (10.0, 50.0)
+
+
+def follow(seed: int, kept: Path) -> dict[str, Any]:
+    settings = replace(SnelsonSettings(), seed=seed)
+    data = load_snelson(gap=settings.gap)
+    task = task_of(data, settings)
+    path = kept / f"snelson_{seed}.safetensors"
+    model = kept_network(path, partial(task.fresh, seed), partial(task.train, seed))
+    posterior = posterior_of(model, data, settings)
+    assert posterior.noise_std is not None
+    points = (data.train_inputs.float(), data.train_targets.float())
+    surface = dims.LossSurface(
+        model.float(), points, Gaussian(posterior.noise_std), posterior.prior_precision
+    )
+    motion = dims.integrate(
+        surface,
+        posterior.map_parameters.float(),
+        posterior.velocities(ROWS, VELOCITIES).float(),
+        dynamics=dims.dissipative(gravity=1.0, friction=0.1),
+        max_time=TIMES[-1],
+        save_at=TIMES,
+        compile=True,
+    )
+    gradients = motion.evaluations.double()
+    energy = (motion.kinetic_energy + motion.loss).mean(-1)
+    return {
+        "seed": seed,
+        "noise_std": float(posterior.noise_std),
+        "gradient_norm": float(posterior.gradient_norm),
+        "gradients": float(gradients.mean()),
+        "error": float(gradients.std() / ROWS**0.5),
+        "median": float(gradients.median()),
+        "most": float(gradients.max()),
+        "worst_energy_violation": float(motion.energy_violation.max()),
+        "energy": dict(zip(map(str, TIMES), energy[-len(TIMES) :].tolist(), strict=True)),
+        "finished": sum(status.name == "FINISHED" for status in motion.status),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
+    parser.add_argument("--kept", type=Path, required=True, help="folder of trained networks")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    result: dict[str, Any] = {"machine": platform.machine(), "torch": torch.__version__}
+    result |= {"rows": ROWS, "networks": []}
+    if options.out.exists():
+        result = json.loads(options.out.read_text())
+    known = {network["seed"] for network in result["networks"]}
+    for seed in sorted(set(options.seeds) - known):
+        result["networks"].append(follow(seed, options.kept))
+        print(result["networks"][-1], flush=True)
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
