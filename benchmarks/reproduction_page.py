@@ -26,6 +26,7 @@ from typing import Any
 
 from dims.experiments import banana, uci
 from dims.experiments.comparison import Cell, compare, markdown, write_csv
+from dims.experiments.mnist_settings import SIGNS
 from dims.experiments.mnist_tables import AUROC, compare_images
 from dims.experiments.runs import load_runs
 from dims.report.join import joined
@@ -399,9 +400,6 @@ def row_numbers(run: dict[str, Any], row: dict[str, Any], foreign: list[str]) ->
     return " | ".join(numbers)
 
 
-STUDIED = ("effective_points", "friction", "gravity")
-
-
 def moved_on(run: dict[str, Any]) -> int:
     """How many images the motion was on at its end."""
     return (run["settings"]["images"] or [60_000])[-1] or 60_000
@@ -418,10 +416,10 @@ def images_study() -> str:
         "| --- " * (11 + len(foreign)) + "|",
     ]
     by_settings = sorted(
-        runs, key=lambda run: (-moved_on(run), [run["settings"][name] for name in STUDIED])
+        runs, key=lambda run: (-moved_on(run), [run["settings"][name] for name in SIGNS])
     )
     for run in by_settings:
-        settings = " | ".join(f"{run['settings'][name]:g}" for name in STUDIED)
+        settings = " | ".join(f"{run['settings'][name]:g}" for name in SIGNS)
         for row in run["rows"]:
             if row["t1"] in SHOWN_TIMES and row["t1"] is not None:
                 numbers = row_numbers(run, row, foreign)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dims.data.paper import select
 from dims.experiments import uci
-from dims.experiments.comparison import compare, markdown, write_csv
+from dims.experiments.comparison import beside, compare, markdown, write_csv
 from dims.experiments.more_settings import Problem
 from dims.experiments.runs import load_runs, once
 from dims.experiments.training import Training, mlp, train
@@ -141,6 +141,14 @@ def test_tables_hold_every_cell(tmp_path):
     text = markdown(cells, ["accuracy", "nll"])
     assert len(text.splitlines()) == 2 + 36
     assert "| vehicle | DiMS (0.5) |" in text
+
+
+def test_tables_tell_several_times_of_one_method_apart():
+    numbers = select(table="tab:id-seed1", dataset="mnist", method="DiMS", metric="nll")
+    cells = [beside(number, number.mean, math.nan, math.nan, 1) for number in numbers]
+    first, second = markdown(cells, ["nll"]).splitlines()[2:]
+    assert first.startswith("| mnist | DiMS (0.5), t₁ = ")
+    assert {line.split("t₁ = ")[1].split()[0] for line in (first, second)} == {"25", "100"}
 
 
 @pytest.mark.data

@@ -93,19 +93,18 @@ class FullSettings:
     @property
     def kind(self) -> str:
         """The end of the name of its files."""
-        return "_".join(self._named("growing" if self.images else "full", "{name}_{value:g}"))
+        return "_".join(self._named("{name}_{value:g}"))
 
     @property
     def label(self) -> str:
-        images = "growing" if self.images else "full"
-        return "DiMS " + ", ".join(self._named(images, "{sign} = {value:g}"))
+        return "DiMS " + ", ".join(self._named("{sign} = {value:g}"))
 
-    def _named(self, images: str, form: str) -> list[str]:
+    def _named(self, form: str) -> list[str]:
         values = [
             form.format(name=name, sign=SIGNS[name], value=getattr(self, name))
             for name in self.studied
         ]
-        return [images, *values]
+        return ["growing" if self.images else "full", *values]
 
     def study(self, **values: float) -> FullSettings:
         """The same run with another number of effective points, friction or gravity."""
