@@ -20,13 +20,15 @@ from typing import Any
 import torch
 
 import dims
+from dims.bench.peers import TASKS
 from dims.data.snelson import load_snelson
 from dims.experiments.runs import kept_network
 from dims.experiments.snelson import SnelsonSettings, posterior_of, task_of
 from dims.likelihoods import Gaussian
 
 ROWS, VELOCITIES = 60, 12345  # and the seed of their start velocities
-TIMES = (10.0, 50.0)
+DYNAMICS, END = TASKS["dims"]
+TIMES = (10.0, END)
 
 
 def follow(seed: int, kept: Path) -> dict[str, Any]:
@@ -45,8 +47,8 @@ def follow(seed: int, kept: Path) -> dict[str, Any]:
         surface,
         posterior.map_parameters.float(),
         posterior.velocities(ROWS, VELOCITIES).float(),
-        dynamics=dims.dissipative(gravity=1.0, friction=0.1),
-        max_time=TIMES[-1],
+        dynamics=DYNAMICS,
+        max_time=END,
         save_at=TIMES,
         compile=True,
     )

@@ -21,6 +21,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -313,11 +314,16 @@ def snelson_table() -> str:
 IN_DISTRIBUTION = ("acc", "nll", "br", "ece", "mce")  # how the metrics of those tables begin
 
 
-def images_table(tables: tuple[str, ...], metrics: tuple[str, ...]) -> str:
-    """Cells of the tables of images; every cell of all of them goes into the CSV."""
+@cache
+def image_cells() -> list[Cell]:
+    """Every cell of all tables of images; they go into the CSV as well."""
     cells = compare_images(read("mnist"))
     write_csv(cells, RESULTS / "mnist.csv")
-    chosen = [cell for cell in cells if cell.table in tables and cell.verdict != "not run"]
+    return cells
+
+
+def images_table(tables: tuple[str, ...], metrics: tuple[str, ...]) -> str:
+    chosen = [c for c in image_cells() if c.table in tables and c.verdict != "not run"]
     sets = dict.fromkeys(cell.dataset for cell in chosen)
     parts = []
     for dataset in sets:
@@ -337,7 +343,7 @@ def images_seeds() -> str:
 
 
 def images_verdicts() -> str:
-    return verdicts(compare_images(read("mnist")))
+    return verdicts(image_cells())
 
 
 SHOWN_TIMES = (None, 1.0, 5.0, 20.0, 25.0, 50.0, 100.0)  # of the many at which draws are looked at
@@ -353,13 +359,7 @@ def images_ours() -> str:
     for dataset in ("mnist", "fashion_mnist"):
         runs = [run for run in shown if run["dataset"] == dataset]
         foreign = list(runs[0]["rows"][0]["ood"])
-        lines += [
-            "",
-            f"| {dataset} | draws | accuracy | NLL | averaged: accuracy | NLL | ECE | "
-            + " | ".join(f"AUROC {name}" for name in foreign)
-            + " | seconds |",
-            "| --- " * (8 + len(foreign)) + "|",
-        ]
+        lines += ["", *heading([dataset, "draws"], foreign)]
         seen = set()
         for run in runs:
             for row in run["rows"]:
@@ -382,6 +382,13 @@ def row_name(run: dict[str, Any], row: dict[str, Any]) -> str:
         "" if row["t1"] is None else f"t₁ = {row['t1']:g}",
     ]
     return ", ".join([row["method"], *filter(None, marks)])
+
+
+def heading(first: list[str], foreign: list[str]) -> list[str]:
+    """Of a table whose lines end in `row_numbers`."""
+    numbers = ["accuracy", "NLL", "averaged: accuracy", "NLL", "ECE"]
+    names = [*first, *numbers, *(f"AUROC {name}" for name in foreign), "seconds"]
+    return [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
 
 
 def row_numbers(run: dict[str, Any], row: dict[str, Any], foreign: list[str]) -> str:
@@ -409,12 +416,7 @@ def images_study() -> str:
     """Few draws of MNIST with other numbers of effective points, friction and gravity."""
     runs = json.loads((RESULTS / "mnist_study.json").read_text())
     foreign = list(runs[0]["rows"][0]["ood"])
-    lines = [
-        "| images | N | η₀ | κ | t₁ | accuracy | NLL | averaged: accuracy | NLL | ECE | "
-        + " | ".join("AUROC " + name.replace("_", " ") for name in foreign)
-        + " | seconds |",
-        "| --- " * (11 + len(foreign)) + "|",
-    ]
+    lines = heading(["images", *SIGNS.values(), "t₁"], foreign)
     by_settings = sorted(
         runs, key=lambda run: (-moved_on(run), [run["settings"][name] for name in SIGNS])
     )
