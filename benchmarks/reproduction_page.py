@@ -5,6 +5,7 @@
     python benchmarks/reproduction_page.py snelson runs/snelson
     python benchmarks/reproduction_page.py mnist runs/mnist
     python benchmarks/reproduction_page.py mnist_study runs/mnist_study
+    python benchmarks/reproduction_page.py mnist_foreign runs/foreign
     python benchmarks/reproduction_page.py tables
 
 All but the last keep what tables need of each run, in one small JSON file, and in another what
@@ -409,6 +410,40 @@ def row_numbers(run: dict[str, Any], row: dict[str, Any], foreign: list[str]) ->
     return " | ".join(numbers)
 
 
+def images_foreign() -> str:
+    """AUROC of single draws: the paper's, ours from test images, ours from training images."""
+    runs = json.loads((RESULTS / "mnist_foreign.json").read_text())
+    foreign = list(runs[0]["rows"][0]["test"]["auroc"])
+    shown = [name.replace("_", " ") for name in foreign]
+    names = ["seed", "method", "t₁", "accuracy", "NLL", *shown]
+    lines = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
+    for run in sorted(runs, key=lambda run: (run["seed"], run["solver"] != "rattle")):
+        for row in run["rows"]:
+            if run["solver"] != "rattle" and row["method"] == "MAP":
+                continue
+            method = row["method"] + (f" ({run['solver']})" if run["solver"] != "rattle" else "")
+            time = "" if row["t1"] is None else f"{row['t1']:g}"
+            cells = [
+                f"{paper_auroc(run['seed'], row, name):.3f} → "
+                f"{row['test']['auroc'][name]:.3f}, {row['training']['auroc'][name]:.3f}"
+                for name in foreign
+            ]
+            start = f"{row['test']['accuracy']:.3f} | {row['test']['nll']:.3f}"
+            lines.append(f"| {run['seed']} | {method} | {time} | {start} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def paper_auroc(seed: int, row: dict[str, Any], foreign: str) -> float:
+    wanted = (row["method"], row["t1"], f"auroc {foreign}")
+    return next(
+        cell.paper
+        for cell in image_cells()
+        if cell.table == f"tab:id-seed{seed}"
+        and cell.dataset == "mnist"
+        and (cell.method, cell.t1, cell.metric) == wanted
+    )
+
+
 def moved_on(run: dict[str, Any]) -> int:
     """How many images the motion was on at its end."""
     return (run["settings"]["images"] or [60_000])[-1] or 60_000
@@ -495,6 +530,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "images-verdicts": ("mnist", images_verdicts),
     "images-seeds": ("mnist", images_seeds),
     "images-ours": ("mnist", images_ours),
+    "images-foreign": ("mnist_foreign", images_foreign),
     "images-study": ("mnist_study", images_study),
     "images-differences": ("mnist_differences", images_differences),
     "networks": ("uci_more", networks),
@@ -515,7 +551,8 @@ def write_tables() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "what", choices=("uci", "banana", "snelson", "mnist", "mnist_study", "tables")
+        "what",
+        choices=("uci", "banana", "snelson", "mnist", "mnist_study", "mnist_foreign", "tables"),
     )
     parser.add_argument("folder", type=Path, nargs="?")
     options = parser.parse_args()

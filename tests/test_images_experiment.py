@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dims.data.images import Images
+from dims.dynamics import dissipative
 from dims.experiments import mnist
 from dims.experiments.image_run import ImageRun, slug
 from dims.experiments.image_scores import (
@@ -25,6 +26,7 @@ from dims.experiments.image_scores import (
     weighted_auroc,
 )
 from dims.experiments.launch import launch
+from dims.experiments.legs import Leg, follow
 from dims.experiments.lenet import lenet
 from dims.experiments.mnist_settings import (
     GROWING,
@@ -35,6 +37,7 @@ from dims.experiments.mnist_settings import (
 )
 from dims.experiments.mnist_tables import compare_rows
 from dims.experiments.training import Training, train_together
+from dims.loss_surface import LossSurface
 from dims.metrics import expected_calibration_error, ood_auroc
 from dims.posterior import NotAMinimumWarning, fit
 
@@ -317,6 +320,48 @@ def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) 
     ends = kept["positions"][-1]
     expected = [loss(theta, slice(None)) - loss(theta, few) for theta in ends]
     assert last["energy_jump"] == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
+def test_draws_go_by_the_solver_that_is_asked_for(tmp_path: Path) -> None:
+    images = few_images()
+    surface = LossSurface(small_network(), (images.inputs, images.targets), "classification", 1.0)
+    velocity = torch.ones(2, surface.size, dtype=torch.float64)
+
+    def end(solver: str) -> dict[str, Tensor]:
+        file = tmp_path / f"{solver}.safetensors"
+        legs = [Leg((0.1, 0.2), surface)]
+        ways = follow(
+            legs, surface.initial, velocity, dissipative(1.0, 0.5), lambda _: file, solver=solver
+        )
+        return next(ways)[1]
+
+    ours, recipe = end("rattle"), end("dopri5")
+    torch.testing.assert_close(ours["positions"], recipe["positions"], atol=1e-3, rtol=1e-3)
+    assert (recipe["evaluations"] % 6 == 1).all()  # six stages a step, and one to begin with
+    assert (ours["evaluations"] != recipe["evaluations"]).all()
+
+
+def test_foreign_images_are_told_from_test_and_from_training_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    from foreign_images import measure
+
+    subset = SubsetSettings(
+        points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001
+    )
+    found = measure(SMALL, subset, "rattle", tmp_path, "mnist_0_rattle")
+    names = [(row["method"], row["t1"]) for row in found["rows"]]
+    assert names == [("MAP", None), ("RLA", 0.001), ("DiMS", 0.002), ("DiMS", 0.004)]
+    run = ImageRun(SMALL, tmp_path, "again", None)
+    trained, garments = run.trained, run.gallery.foreign["fashion_mnist"].inputs
+    for side, known in (("test", run.gallery.test.inputs), ("training", run.some(20)[0])):
+        inside, outside = (
+            -torch.log_softmax(trained(x), dim=-1).amax(-1).detach() for x in (known, garments)
+        )
+        below = (outside[:, None] > inside).double().mean()
+        auroc = found["rows"][0][side]["auroc"]["fashion_mnist"]
+        assert auroc == pytest.approx(below.item(), abs=1e-3)
 
 
 def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> None:

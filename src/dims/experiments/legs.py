@@ -41,6 +41,7 @@ def follow(
     dynamics: Dynamics,
     file_of: Callable[[Leg], Path],
     *,
+    solver: str = "rattle",
     max_evaluations: int | None = None,
     progress: Callable[[float], Callable[[Progress], None]] | None = None,
 ) -> Iterator[tuple[Leg, dict[str, Tensor]]]:
@@ -62,6 +63,7 @@ def follow(
                 position,
                 velocity,
                 dynamics=dynamics,
+                solver=solver,
                 max_time=leg.times[-1] - began,
                 save_at=[t - began for t in leg.times],
                 max_evaluations=max_evaluations,
