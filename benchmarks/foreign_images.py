@@ -31,6 +31,8 @@ from dims.experiments.mnist_settings import (
 from dims.experiments.mnist_tables import AUROC
 from dims.experiments.runs import once
 from dims.precision import float32_products
+from dims.solvers.rows import Status
+from mnist import reporter
 
 DRAWS = 10
 
@@ -46,50 +48,50 @@ def main() -> None:
     settings = ImageSettings("mnist", options.seed, device=options.device)
     friction, times = SEED_RUNS[options.seed]
     subset = SubsetSettings(draws=DRAWS, friction=friction, times=times)
-    if options.quick:
-        settings = quick(settings)
-        subset = quick_part(subset)
-    name = f"{settings.name}_{options.solver}"
-    path = options.out / f"{name}.json"
-    result = once(path, lambda: measure(settings, subset, options.solver, options.out, name))
+    out = options.out
+    if options.quick:  # in a folder of its own: its network and draws are not those of the paper
+        settings, subset, out = quick(settings), quick_part(subset), out / "quick"
+    path = out / f"{settings.name}_{options.solver}.json"
+    result = once(path, lambda: measure(settings, subset, options.solver, out))
     for row in result["rows"]:
         print(row["method"], row["t1"], row["test"], row["training"], sep="\n  ")
 
 
 @float32_products()
 def measure(
-    settings: ImageSettings, subset: SubsetSettings, solver: str, out: Path, name: str
+    settings: ImageSettings, subset: SubsetSettings, solver: str, out: Path
 ) -> dict[str, Any]:
-    run = ImageRun(settings, out, name, lambda what: print(what, flush=True))
+    run = ImageRun(settings, out, f"{settings.name}_foreign", reporter("mnist"))
     data = run.some(subset.points)
     start = run.launched(data, subset.draws, curvature=subset.curvature, rank=subset.rank)
-    sides = {"test": run.gallery, "training": Gallery(Images(*data), run.gallery.foreign)}
+    galleries = {"test": run.gallery, "training": Gallery(Images(*data), run.gallery.foreign)}
 
     def add(method: str, t1: float | None, thetas: Tensor, **facts: Any) -> None:
         predict = predictions(start.surface, thetas)
-        scores = {side: brief(score(predict, gallery)[0]) for side, gallery in sides.items()}
+        scores = {known: per_draw(score(predict, g)[0]) for known, g in galleries.items()}
         run.rows.append({"method": method, "t1": t1, "draws": len(thetas), **scores, **facts})
 
     add("MAP", None, start.position.unsqueeze(0))
-    motions: list[tuple[str, Dynamics, tuple[float, ...]]] = [
-        ("DiMS", dissipative(1.0, subset.friction), subset.times)
-    ]
-    if solver == "rattle":
-        motions.insert(0, ("RLA", geodesic(), (subset.rla_time,)))
+    motions: list[tuple[str, Dynamics, tuple[float, ...]]] = []
+    if solver == "rattle":  # what the other one makes of RLA is not asked here
+        motions.append(("RLA", geodesic(), (subset.rla_time,)))
+    motions.append(("DiMS", dissipative(1.0, subset.friction), subset.times))
     for method, dynamics, times in motions:
-        kept = moved(run, start, method, dynamics, times, solver)
+        kept = draws_of(run, start, method, dynamics, times, solver)
         for index, t in enumerate(times):
             facts = {
+                # Of the motion up to the last time:
                 "evaluations": kept["evaluations"].double().mean().item(),
                 "seconds": kept["seconds"].item(),
-                "loss": kept["loss"][index].mean().item(),
                 "energy_violation": kept["energy_violation"].max().item(),
+                "status": [Status.from_code(int(code)).name for code in kept["status"]],
+                "loss": kept["loss"][index].mean().item(),
             }
             add(method, t, kept["positions"][index], **facts)
     return run.result(start, subset) | {"solver": solver}
 
 
-def moved(
+def draws_of(
     run: ImageRun,
     start: Launch,
     method: str,
@@ -97,8 +99,9 @@ def moved(
     times: tuple[float, ...],
     solver: str,
 ) -> dict[str, Tensor]:
-    """The draws at all times; facts are of the motion up to the last."""
-    file = run.out / "draws" / f"{run.name}_{method.lower()}.safetensors"
+    """Positions at all times and facts, from the same velocities for every solver."""
+    end = times[-1]
+    file = run.out / "draws" / f"{run.name}_{solver}_{method.lower()}_{end:g}.safetensors"
     ways = follow(
         [Leg(times, start.surface)],
         start.position,
@@ -106,12 +109,12 @@ def moved(
         dynamics,
         lambda _: file,
         solver=solver,
-        progress=lambda began: run.clock(method, began, times[-1]),
+        progress=lambda began: run.clock(method, began, end),
     )
     return next(ways)[1]
 
 
-def brief(metrics: dict[str, Any]) -> dict[str, Any]:
+def per_draw(metrics: dict[str, Any]) -> dict[str, Any]:
     """Means over draws: accuracy, NLL and AUROC of the largest probability."""
     inside = {name: metrics["test"]["per_sample"][name] for name in ("accuracy", "nll")}
     foreign = {name: values["per_sample"][AUROC] for name, values in metrics["ood"].items()}

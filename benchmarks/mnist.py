@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +52,20 @@ def compare(options: argparse.Namespace) -> None:
     path.write_text(json.dumps(result, indent=1))
 
 
+def reporter(prefix: str) -> Callable[[str], None]:
+    """Prints with the seconds since now; of the progress of motion a line every ten seconds."""
+    began = last = time.perf_counter()
+
+    def report(what: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if " t = " not in what or now - last > 10:
+            last = now
+            print(f"[{now - began:.0f} s] {prefix} {what}", flush=True)
+
+    return report
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -71,18 +86,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    began = last = time.perf_counter()
-
-    def report(what: str) -> None:
-        nonlocal last
-        now = time.perf_counter()
-        if " t = " not in what or now - last > 10:
-            last = now
-            print(f"[{now - began:.0f} s] {options.dataset} {what}", flush=True)
-
     if options.part == "compare":
         compare(options)
         return
+    report = reporter(options.dataset)
     settings = ImageSettings(
         options.dataset, options.seed, options.activation, options.wide, device=options.device
     )

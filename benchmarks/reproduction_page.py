@@ -423,10 +423,11 @@ def images_foreign() -> str:
     names = ["seed", "method", "t₁", "accuracy", "NLL", *shown]
     lines = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
     for run in sorted(runs, key=lambda run: (run["seed"], run["solver"] != "rattle")):
+        ours = run["solver"] == "rattle"
         for row in run["rows"]:
-            if run["solver"] != "rattle" and row["method"] == "MAP":
-                continue
-            method = row["method"] + (f" ({run['solver']})" if run["solver"] != "rattle" else "")
+            if not ours and row["method"] == "MAP":
+                continue  # it does not move
+            method = row["method"] if ours else f"{row['method']} ({run['solver']})"
             time = "" if row["t1"] is None else f"{row['t1']:g}"
             cells = [
                 f"{paper_auroc(run['seed'], row, name):.3f} → "
@@ -439,13 +440,13 @@ def images_foreign() -> str:
 
 
 def paper_auroc(seed: int, row: dict[str, Any], foreign: str) -> float:
-    wanted = (row["method"], row["t1"], f"auroc {foreign}")
-    return next(
-        cell.paper
-        for cell in image_cells()
-        if cell.table == f"tab:id-seed{seed}"
-        and cell.dataset == "mnist"
-        and (cell.method, cell.t1, cell.metric) == wanted
+    table = f"tab:id-seed{seed}"
+    wanted = (table, "mnist", row["method"], row["t1"], f"auroc {foreign}")
+    for cell in image_cells():
+        if (cell.table, cell.dataset, cell.method, cell.t1, cell.metric) == wanted:
+            return cell.paper
+    raise ValueError(
+        f"results/mnist_foreign.json: the paper has no {wanted}; gather full runs only"
     )
 
 
@@ -549,7 +550,9 @@ def write_tables() -> None:
         body = make() if (RESULTS / f"{source}.json").exists() else "Not run yet."
         pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
         filled = body + "\n"
-        text = re.sub(pattern, lambda m, b=filled: m[1] + b + m[2], text, flags=re.DOTALL)
+        text, found = re.subn(pattern, lambda m, b=filled: m[1] + b + m[2], text, flags=re.DOTALL)
+        if found != 1:
+            raise ValueError(f"{PAGE}: the mark <!-- {mark} --> is there {found} times, not once")
     PAGE.write_text(text)
 
 

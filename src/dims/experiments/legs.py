@@ -21,7 +21,7 @@ from dims.experiments.runs import save_tensors
 from dims.integrate import Path as Motion
 from dims.integrate import integrate
 from dims.loss_surface import LossSurface
-from dims.solvers.batch import Progress
+from dims.solvers.batch import Progress, Solver
 
 __all__ = ["Leg", "follow"]
 
@@ -41,12 +41,13 @@ def follow(
     dynamics: Dynamics,
     file_of: Callable[[Leg], Path],
     *,
-    solver: str = "rattle",
+    solver: str | Solver = "rattle",
     max_evaluations: int | None = None,
     progress: Callable[[float], Callable[[Progress], None]] | None = None,
 ) -> Iterator[tuple[Leg, dict[str, Tensor]]]:
     """Each leg and what is kept of it; evaluations, seconds and violation are since the start.
 
+    What an evaluation is depends on the solver: of "dopri5" a gradient and a product.
     `progress` makes of the time at which a leg begins what `integrate` reports to.
     """
     device, began = str(position.device), 0.0
