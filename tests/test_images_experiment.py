@@ -278,6 +278,7 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
         friction=2.0,
         legs=((0.002,), (0.004,)),
         sizes=(1, 2, 4),
+        early=0.002,
     )
     run = mnist.run_full(SMALL, full, tmp_path)
     assert run["points"] == 300
@@ -286,8 +287,19 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
         "DiMS full",
         "DiMS full",
         "DiMS full (1)",
+        "DiMS full, half at 0.002",
     ]
-    assert [row.get("draws") for row in run["rows"]] == [None, 2, 2, 1]
+    assert [row.get("draws") for row in run["rows"]] == [None, 2, 2, 1, 2]
+    early, late, mixed = (run["rows"][i]["test"]["per_sample"] for i in (1, 2, 4))
+    assert len({row["nll"] for row in (early, late, mixed)}) == 3
+    first = load_file(tmp_path / "draws/mnist_0_full_dims-full_0.002.safetensors")["positions"][0]
+    second = load_file(tmp_path / "draws/mnist_0_full_dims-full_0.004.safetensors")["positions"][0]
+    images = ImageRun(SMALL, tmp_path, "x", None)
+    surface = LossSurface(images.trained, images.some(20), "classification", 1.0)
+    known = images.gallery.test
+    outputs = surface.predict(torch.stack([first[0], second[1]]), known.inputs)
+    terms = nn.functional.cross_entropy(outputs.flatten(0, 1), known.targets.repeat(2))
+    assert mixed["nll"] == pytest.approx(terms.item(), rel=1e-4)
     assert json.loads((tmp_path / "mnist_0_full.json").read_text())["rows"]
 
 

@@ -129,8 +129,13 @@ class ImageRun:
         eta0: float | None = None,
         max_evaluations: int | None = None,
         sizes: tuple[int, ...] = (),
+        early: float | None = None,
     ) -> None:
-        """Trajectories, and a row for every time at which they are looked at."""
+        """Trajectories, and a row for every time at which they are looked at.
+
+        At the end also of the first few draws (`sizes`), and of all with half of them at an early
+        time instead.
+        """
         draws, end = self.out / "draws", legs[-1].times[-1]
         followed = follow(
             legs,
@@ -141,9 +146,11 @@ class ImageRun:
             max_evaluations=max_evaluations,
             progress=lambda began: self.clock(label, began, end),
         )
+        seen: dict[float, Tensor] = {}
+        entry: dict[str, Any] = {}
         for leg, kept in followed:
             for index, t in enumerate(leg.times):
-                thetas = kept["positions"][index]
+                thetas = seen[t] = kept["positions"][index]
                 entry = {
                     "t1": t,
                     "eta0": eta0,
@@ -161,10 +168,15 @@ class ImageRun:
                     "status": [Status.from_code(int(code)).name for code in kept["status"]],
                 }
                 self.add(label, predictions(start.surface, thetas), **entry)
-                # The first of the draws, but not all of them once more.
-                for size in (size for size in sizes if t == end and size < len(thetas)):
-                    few = predictions(start.surface, thetas[:size])
-                    self.add(f"{label} ({size})", few, **{**entry, "draws": size})
+        last = seen[end]
+        for size in (size for size in sizes if size < len(last)):
+            few = predictions(start.surface, last[:size])
+            self.add(f"{label} ({size})", few, **{**entry, "draws": size})
+        if early in seen and early != end:
+            half = len(last) // 2
+            mixed = predictions(start.surface, torch.cat([seen[early][:half], last[half:]]))
+            facts = {key: entry[key] for key in ("t1", "eta0", "draws", "seconds")}
+            self.add(f"{label}, half at {early:g}", mixed, **facts)
 
     def add(self, label: str, log_probabilities: Predict, **entry: Any) -> None:
         """Score a method; its numbers per image go to a file."""

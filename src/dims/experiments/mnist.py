@@ -106,7 +106,9 @@ def _full(run: ImageRun, full: FullSettings) -> dict[str, Any]:
         surfaces[count] = run.fast(start.on(model, run.some(count)))
     legs = [Leg(times, surfaces[count]) for times, count in zip(full.legs, counts, strict=True)]
     motion = dissipative(full.gravity, full.friction)
-    run.move(full.label, start, motion, legs, eta0=full.friction, sizes=full.sizes)
+    run.move(
+        full.label, start, motion, legs, eta0=full.friction, sizes=full.sizes, early=full.early
+    )
     return run.result(start, full)
 
 

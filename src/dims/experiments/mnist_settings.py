@@ -86,6 +86,8 @@ class FullSettings:
     # Times at which draws are looked at; after each group of them the motion is kept in a file.
     legs: tuple[tuple[float, ...], ...] = ((1.0,), (5.0, 10.0, 20.0), (30.0, 40.0, 50.0))
     sizes: tuple[int, ...] = (4, 10, 20)  # of ensembles made of the first draws
+    # Early draws tell foreign images best, and late ones fit best: one more row has half of each.
+    early: float | None = 5.0
     # Images of each leg; (): all. Fewer at first: far from rest a part of them leads the same way.
     images: tuple[int | None, ...] = ()
     studied: tuple[str, ...] = ()  # fields whose values are part of the run's name
