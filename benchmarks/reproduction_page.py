@@ -446,7 +446,7 @@ def paper_auroc(seed: int, row: dict[str, Any], foreign: str) -> float:
         if (cell.table, cell.dataset, cell.method, cell.t1, cell.metric) == wanted:
             return cell.paper
     raise ValueError(
-        f"results/mnist_foreign.json: the paper has no {wanted}; gather full runs only"
+        f"results/mnist_foreign.json: the paper has no {wanted}; gather complete runs only"
     )
 
 

@@ -72,6 +72,8 @@ def test_a_run_may_stop_at_the_end_of_a_leg() -> None:
 def test_runs_of_a_study_have_files_and_rows_of_their_own() -> None:
     heavy = FullSettings().study(gravity=10.0)
     assert heavy.gravity == 10
+    assert heavy.early is None
+    assert FullSettings().study() == FullSettings()
     assert (FullSettings().kind, FullSettings().label) == ("full", "DiMS full")
     assert (heavy.kind, heavy.label) == ("full_gravity_10", "DiMS full, κ = 10")
     assert slug(heavy.label) == "dims-full-gravity-10"

@@ -169,6 +169,7 @@ class ImageRun:
                 }
                 self.add(label, predictions(start.surface, thetas), **entry)
         last = seen[end]
+        # The first of the draws, but not all of them once more.
         for size in (size for size in sizes if size < len(last)):
             few = predictions(start.surface, last[:size])
             self.add(f"{label} ({size})", few, **{**entry, "draws": size})

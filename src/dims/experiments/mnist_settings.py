@@ -110,7 +110,10 @@ class FullSettings:
 
     def study(self, **values: float) -> FullSettings:
         """The same run with another number of effective points, friction or gravity."""
-        return replace(self, **values, studied=tuple(values))  # type: ignore[arg-type]
+        if not values:
+            return self
+        # Rows of a study are of one time each.
+        return replace(self, **values, studied=tuple(values), early=None)  # type: ignore[arg-type]
 
     def until(self, end: float) -> FullSettings:
         """The same run, stopped early: its legs that end by then."""
