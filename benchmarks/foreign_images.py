@@ -17,10 +17,8 @@ from torch import Tensor
 
 from dims.data.images import Images
 from dims.dynamics import Dynamics, dissipative, geodesic
-from dims.experiments.image_run import ImageRun, predictions
-from dims.experiments.image_scores import Gallery, score
-from dims.experiments.launch import Launch
-from dims.experiments.legs import Leg, follow
+from dims.experiments.image_run import ImageRun, Predict, predictions
+from dims.experiments.legs import Leg
 from dims.experiments.mnist_settings import (
     SEED_RUNS,
     ImageSettings,
@@ -30,8 +28,8 @@ from dims.experiments.mnist_settings import (
 )
 from dims.experiments.mnist_tables import AUROC
 from dims.experiments.runs import once
+from dims.metrics import classification_metrics, ood_metrics
 from dims.precision import float32_products
-from dims.solvers.rows import Status
 from mnist import reporter
 
 DRAWS = 10
@@ -61,64 +59,44 @@ def main() -> None:
 def measure(
     settings: ImageSettings, subset: SubsetSettings, solver: str, out: Path
 ) -> dict[str, Any]:
+    # Both solvers start with the velocities that lie under this name.
     run = ImageRun(settings, out, f"{settings.name}_foreign", reporter("mnist"))
     data = run.some(subset.points)
     start = run.launched(data, subset.draws, curvature=subset.curvature, rank=subset.rank)
-    galleries = {"test": run.gallery, "training": Gallery(Images(*data), run.gallery.foreign)}
+    known = {"test": run.gallery.test, "training": Images(*data)}
 
-    def add(method: str, t1: float | None, thetas: Tensor, **facts: Any) -> None:
-        predict = predictions(start.surface, thetas)
-        scores = {known: per_draw(score(predict, g)[0]) for known, g in galleries.items()}
-        run.rows.append({"method": method, "t1": t1, "draws": len(thetas), **scores, **facts})
+    def add(method: str, thetas: Tensor, entry: dict[str, Any]) -> None:
+        scores = per_draw(predictions(start.surface, thetas), known, run.gallery.foreign)
+        run.rows.append({"method": method, **entry, **scores})
 
-    add("MAP", None, start.position.unsqueeze(0))
+    add("MAP", start.position.unsqueeze(0), {"t1": None, "draws": 1})
     motions: list[tuple[str, Dynamics, tuple[float, ...]]] = []
     if solver == "rattle":  # what the other one makes of RLA is not asked here
         motions.append(("RLA", geodesic(), (subset.rla_time,)))
     motions.append(("DiMS", dissipative(1.0, subset.friction), subset.times))
     for method, dynamics, times in motions:
-        kept = draws_of(run, start, method, dynamics, times, solver)
-        for index, t in enumerate(times):
-            facts = {
-                # Of the motion up to the last time:
-                "evaluations": kept["evaluations"].double().mean().item(),
-                "seconds": kept["seconds"].item(),
-                "energy_violation": kept["energy_violation"].max().item(),
-                "status": [Status.from_code(int(code)).name for code in kept["status"]],
-                "loss": kept["loss"][index].mean().item(),
-            }
-            add(method, t, kept["positions"][index], **facts)
+        legs = [Leg(times, start.surface)]
+        looks = run.followed(f"{method} {solver}", start, dynamics, legs, solver=solver)
+        for thetas, entry in looks:
+            add(method, thetas, entry)
     return run.result(start, subset) | {"solver": solver}
 
 
-def draws_of(
-    run: ImageRun,
-    start: Launch,
-    method: str,
-    dynamics: Dynamics,
-    times: tuple[float, ...],
-    solver: str,
-) -> dict[str, Tensor]:
-    """Positions at all times and facts, from the same velocities for every solver."""
-    end = times[-1]
-    file = run.out / "draws" / f"{run.name}_{solver}_{method.lower()}_{end:g}.safetensors"
-    ways = follow(
-        [Leg(times, start.surface)],
-        start.position,
-        start.velocities,
-        dynamics,
-        lambda _: file,
-        solver=solver,
-        progress=lambda began: run.clock(method, began, end),
-    )
-    return next(ways)[1]
-
-
-def per_draw(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Means over draws: accuracy, NLL and AUROC of the largest probability."""
-    inside = {name: metrics["test"]["per_sample"][name] for name in ("accuracy", "nll")}
-    foreign = {name: values["per_sample"][AUROC] for name, values in metrics["ood"].items()}
-    return inside | {"auroc": foreign}
+def per_draw(
+    predict: Predict, known: dict[str, Images], foreign: dict[str, Images]
+) -> dict[str, Any]:
+    """Means over draws, for each of the known sets: accuracy, NLL, AUROC of foreign sets."""
+    outside = {name: predict(images.inputs) for name, images in foreign.items()}
+    scores = {}
+    for name, images in known.items():
+        inside = predict(images.inputs)
+        metrics = classification_metrics(inside, images.targets)["per_sample"]
+        scores[name] = {
+            "accuracy": metrics["accuracy"],
+            "nll": metrics["nll"],
+            "auroc": {n: ood_metrics(inside, x)["per_sample"][AUROC] for n, x in outside.items()},
+        }
+    return scores
 
 
 if __name__ == "__main__":

@@ -395,7 +395,10 @@ def heading(first: list[str], foreign: list[str]) -> list[str]:
     numbers = ["accuracy", "NLL", "averaged: accuracy", "NLL", "ECE"]
     # Spaces let the names of the sets wrap: with underscores the widest table does not fit.
     shown = (f"AUROC {name}".replace("_", " ") for name in foreign)
-    names = [*first, *numbers, *shown, "seconds"]
+    return table_head([*first, *numbers, *shown, "seconds"])
+
+
+def table_head(names: list[str]) -> list[str]:
     return [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
 
 
@@ -420,8 +423,7 @@ def images_foreign() -> str:
     runs = json.loads((RESULTS / "mnist_foreign.json").read_text())
     foreign = list(runs[0]["rows"][0]["test"]["auroc"])
     shown = [name.replace("_", " ") for name in foreign]
-    names = ["seed", "method", "t₁", "accuracy", "NLL", *shown]
-    lines = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
+    lines = table_head(["seed", "method", "t₁", "accuracy", "NLL", *shown])
     for run in sorted(runs, key=lambda run: (run["seed"], run["solver"] != "rattle")):
         ours = run["solver"] == "rattle"
         for row in run["rows"]:
@@ -491,11 +493,7 @@ def images_differences() -> str:
         shown = [
             name.replace("per_sample_", "one draw: ").replace("ensemble_", "") for name in names
         ]
-        lines += [
-            "",
-            f"| {title_of(run)} | " + " | ".join(shown) + " |",
-            "| --- " * (1 + len(names)) + "|",
-        ]
+        lines += ["", *table_head([title_of(run), *shown])]
         for entry in entries:
             title = f"{entry['method']}, t₁ = {entry['t1']:g}, less {entry['against']}"
             cells = [difference(name, entry[name]) for name in names]
@@ -545,6 +543,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def write_tables() -> None:
+    image_cells.cache_clear()  # of other results, or of these before they changed
     text = PAGE.read_text()
     for mark, (source, make) in TABLES.items():
         body = make() if (RESULTS / f"{source}.json").exists() else "Not run yet."

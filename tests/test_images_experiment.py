@@ -367,7 +367,7 @@ def test_foreign_images_are_told_from_test_and_from_training_images(
     names = [(row["method"], row["t1"]) for row in found["rows"]]
     assert names == [("MAP", None), ("RLA", 0.001), ("DiMS", 0.002), ("DiMS", 0.004)]
     run = ImageRun(SMALL, tmp_path, "again", None)
-    kept = load_file(tmp_path / "draws" / "mnist_0_foreign_rattle_dims_0.004.safetensors")
+    kept = load_file(tmp_path / "draws" / "mnist_0_foreign_dims-rattle_0.004.safetensors")
     surface = LossSurface(run.trained, run.some(20), "classification", 1.0)
     garments = run.gallery.foreign["fashion_mnist"].inputs
     for known, images in (("test", run.gallery.test.inputs), ("training", run.some(20)[0])):

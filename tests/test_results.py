@@ -101,9 +101,7 @@ def test_the_page_of_the_paper_is_what_its_program_writes(tmp_path, monkeypatch)
         shutil.copy(file, tmp_path)
     monkeypatch.setattr(reproduction_page, "RESULTS", tmp_path)
     monkeypatch.setattr(reproduction_page, "PAGE", page)
-    reproduction_page.image_cells.cache_clear()
     reproduction_page.write_tables()
-    reproduction_page.image_cells.cache_clear()
     assert page.read_text() == (ROOT / "docs" / "reproduction.md").read_text()
     made = {file.name: file.read_text() for file in tmp_path.glob("*.csv")}
     assert made == {file.name: file.read_text() for file in (ROOT / "results").glob("*.csv")}

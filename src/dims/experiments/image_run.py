@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -119,6 +119,52 @@ class ImageRun:
 
         self.add(label, log_probabilities, seconds=seconds, draws=len(drawn.parameters))
 
+    def followed(
+        self,
+        label: str,
+        start: Launch,
+        dynamics: Dynamics,
+        legs: Sequence[Leg],
+        *,
+        eta0: float | None = None,
+        solver: str = "rattle",
+        max_evaluations: int | None = None,
+    ) -> Iterator[tuple[Tensor, dict[str, Any]]]:
+        """Trajectories: the draws at every time of the legs, and what there is to know of each."""
+        draws, end = self.out / "draws", legs[-1].times[-1]
+        ways = follow(
+            legs,
+            start.position,
+            start.velocities,
+            dynamics,
+            lambda leg: draws / f"{self.name}_{slug(label)}_{leg.times[-1]:g}.safetensors",
+            solver=solver,
+            max_evaluations=max_evaluations,
+            progress=lambda began: self.clock(label, began, end),
+        )
+        for leg, kept in ways:
+            for index, t in enumerate(leg.times):
+                thetas = kept["positions"][index]
+                yield (
+                    thetas,
+                    {
+                        "t1": t,
+                        "eta0": eta0,
+                        "draws": len(thetas),
+                        **{
+                            name: kept[name][index].tolist()
+                            for name in ("loss", "kinetic_energy", "gradient_norm")
+                        },
+                        # Of the motion up to the end of the leg:
+                        "images": leg.surface.points,
+                        "seconds": float(kept["seconds"]),
+                        "evaluations": kept["evaluations"].tolist(),
+                        "energy_violation": kept["energy_violation"].tolist(),
+                        "energy_jump": kept["energy_jump"].tolist(),
+                        "status": [Status.from_code(int(code)).name for code in kept["status"]],
+                    },
+                )
+
     def move(
         self,
         label: str,
@@ -136,38 +182,14 @@ class ImageRun:
         At the end also of the first few draws (`sizes`), and of all with half of them at an early
         time instead.
         """
-        draws, end = self.out / "draws", legs[-1].times[-1]
-        followed = follow(
-            legs,
-            start.position,
-            start.velocities,
-            dynamics,
-            lambda leg: draws / f"{self.name}_{slug(label)}_{leg.times[-1]:g}.safetensors",
-            max_evaluations=max_evaluations,
-            progress=lambda began: self.clock(label, began, end),
-        )
         seen: dict[float, Tensor] = {}
         entry: dict[str, Any] = {}
-        for leg, kept in followed:
-            for index, t in enumerate(leg.times):
-                thetas = seen[t] = kept["positions"][index]
-                entry = {
-                    "t1": t,
-                    "eta0": eta0,
-                    "draws": len(thetas),
-                    **{
-                        name: kept[name][index].tolist()
-                        for name in ("loss", "kinetic_energy", "gradient_norm")
-                    },
-                    # Of the motion up to the end of the leg:
-                    "images": leg.surface.points,
-                    "seconds": float(kept["seconds"]),
-                    "evaluations": kept["evaluations"].tolist(),
-                    "energy_violation": kept["energy_violation"].tolist(),
-                    "energy_jump": kept["energy_jump"].tolist(),
-                    "status": [Status.from_code(int(code)).name for code in kept["status"]],
-                }
-                self.add(label, predictions(start.surface, thetas), **entry)
+        for thetas, entry in self.followed(
+            label, start, dynamics, legs, eta0=eta0, max_evaluations=max_evaluations
+        ):
+            seen[entry["t1"]] = thetas
+            self.add(label, predictions(start.surface, thetas), **entry)
+        end = legs[-1].times[-1]
         last = seen[end]
         # The first of the draws, but not all of them once more.
         for size in (size for size in sizes if size < len(last)):
