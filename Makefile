@@ -33,11 +33,11 @@ types: $(READY)
 
 # Everything is pinned in constraints.txt, dependencies of dependencies included: hence --no-deps.
 # torch comes first and alone, so that nothing can ask for another build of it.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml paper/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --no-deps -r constraints.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable paper
 	touch $(READY)
 
 $(DOCS_READY): $(READY) constraints-docs.txt

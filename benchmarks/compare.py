@@ -1,6 +1,6 @@
 """Do two runs of benchmarks/energy_law.py draw from the same distributions?
 
-    python benchmarks/compare.py benchmarks/results/energy_law/{default,tight}.json
+    python benchmarks/compare.py results/benchmarks/energy_law/{default,tight}.json
 
 Two-sample Kolmogorov-Smirnov tests of what a trajectory ends with, and of E(t) on the way.
 """

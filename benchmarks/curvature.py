@@ -1,6 +1,6 @@
 """Curvature and evidence beside laplace-torch, and low-rank curvature beside plain products.
 
-    python benchmarks/curvature.py --out benchmarks/results/curvature.json
+    python benchmarks/curvature.py --out results/benchmarks/curvature.json
 
 One thread. The full Gauss-Newton matrix and its evidence: a classifier with K = 2 115 parameters on
 1 000 points, by every backend of laplace-torch that is installed. The low-rank one (rank 100):
@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 import dims
 from dims.curvature import fit_curvature
-from dims.evidence import log_marginal_likelihood
-from dims.experiments.lenet import lenet
+from dims.curvature.evidence import log_marginal_likelihood
+from dims_paper.experiments.lenet import lenet
 
 REPEATS = 3
 POINTS = 1000

@@ -1,7 +1,7 @@
 """Does a solver obey Lemma 1? The published recipe beside ours, on the Snelson network.
 
-    python benchmarks/energy_law.py rattle --rows 20 --out benchmarks/results/energy_law
-    python benchmarks/energy_law.py recipe --rows 3 --out benchmarks/results/energy_law
+    python benchmarks/energy_law.py rattle --rows 20 --out results/benchmarks/energy_law
+    python benchmarks/energy_law.py recipe --rows 3 --out results/benchmarks/energy_law
 
 The recipe is torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one trajectory at a time, as in
 the paper. Results are JSON files, one for each solver, shown in docs/solvers.md. Needs DIMS_DATA.
@@ -22,8 +22,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import dims
-from dims.bench.peers import EquationOfMotion
-from dims.dynamics import kinetic_energy
+from dims.mechanics.dynamics import kinetic_energy
+from speed.peers import EquationOfMotion
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from problems import snelson, snelson_velocities
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--ends", type=Path, default=None, help="file for the end points")
     parser.add_argument("--name", default=None)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/energy_law"))
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/energy_law"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     dtype = torch.float32 if options.float32 else torch.float64

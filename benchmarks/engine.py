@@ -1,6 +1,6 @@
 """The same run in this process and on two Ray workers of this machine: python benchmarks/engine.py
 
-Adds a record to benchmarks/results/engine.json: seconds, the speed-up, whether the chunks are the
+Adds a record to results/benchmarks/engine.json: seconds, the speed-up, whether the chunks are the
 same, and how busy the machine was. Every run stays there: none replaces another.
 """
 
@@ -20,7 +20,7 @@ from torch import nn
 
 import dims
 
-RESULT = Path(__file__).parent / "results" / "engine.json"
+RESULT = Path(__file__).parents[1] / "results" / "benchmarks" / "engine.json"
 
 
 def problem() -> dims.Posterior:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-RESULT = ROOT / "benchmarks" / "results" / "fuzz.json"
+RESULT = ROOT / "results" / "benchmarks" / "fuzz.json"
 
 TARGETS = {
     "manifest": "tests/test_fuzz.py::test_any_manifest_is_the_wanted_one_or_refused",

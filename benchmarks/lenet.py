@@ -1,6 +1,6 @@
 """LeNet on MNIST on a GPU: seconds a sample, on 1 000 images and on all 60 000.
 
-    python benchmarks/lenet.py --out benchmarks/results/lenet.json [--full] [--tf32]
+    python benchmarks/lenet.py --out results/benchmarks/lenet.json [--full] [--tf32]
 
 K = 44 426, tanh, average pooling; low-rank GGN velocities, η₀ = 0.1, t₁ = 50, 20 rows at once.
 On all images the likelihood counts as 1 000 points. Needs DIMS_DATA and CUDA.
@@ -20,8 +20,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import dims
-from dims.data.images import Images, load_images
-from dims.experiments.lenet import lenet
+from dims_paper.datasets.images import Images, load_images
+from dims_paper.experiments.lenet import lenet
 
 DEVICE = "cuda"
 DYNAMICS = dims.dissipative(gravity=1.0, friction=0.1)

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 
 import dims
-from dims.bench.peers import TASKS
-from dims.data.snelson import load_snelson
-from dims.experiments.runs import kept_network
-from dims.experiments.snelson import SnelsonSettings, posterior_of, task_of
-from dims.likelihoods import Gaussian
+from dims.model.likelihoods import Gaussian
+from dims_paper.datasets.snelson import load_snelson
+from dims_paper.experiments.runs import kept_network
+from dims_paper.experiments.snelson import SnelsonSettings, posterior_of, task_of
+from speed.peers import TASKS
 
 ROWS, VELOCITIES = 60, 12345  # and the seed of their start velocities
 DYNAMICS, END = TASKS["dims"]

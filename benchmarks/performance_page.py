@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance.md from the files in benchmarks/results.
+"""Write the tables of docs/performance.md from the files in results/benchmarks.
 
 python benchmarks/performance_page.py
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-RESULTS, PAGE = Path("benchmarks/results"), Path("docs/performance.md")
+RESULTS, PAGE = Path("results/benchmarks"), Path("docs/performance.md")
 
 
 def load(name: str) -> Any:

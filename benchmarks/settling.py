@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("ends", type=Path)
     parser.add_argument("--rows", type=int, default=50)
     parser.add_argument("--dense", type=int, default=5, help="rows checked by a dense Hessian")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/settling.json"))
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/settling.json"))
     parser.add_argument("--work", type=Path, default=Path("settling_full.json"))
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,6 +1,6 @@
 """Ten thousand small draws through a store, and the memory they take: python benchmarks/soak.py
 
-Writes benchmarks/results/soak.json and docs/images/soak.png.
+Writes results/benchmarks/soak.json and docs/images/soak.png.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import torch
 from torch import nn
 
 import dims
-from dims.report.style import COLOURS, figure_style
-from dims.solvers.batch import Progress
+from dims.commands.pages.style import COLOURS, figure_style
+from dims.mechanics.batch import Progress
 
 ROOT = Path(__file__).parents[1]
-RESULT = ROOT / "benchmarks" / "results" / "soak.json"
+RESULT = ROOT / "results" / "benchmarks" / "soak.json"
 FIGURE = ROOT / "docs" / "images" / "soak.png"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.bench.peers import TASKS
-from dims.bench.problem import load_problem
-from dims.dynamics import Dynamics
+from dims.mechanics.dynamics import Dynamics
+from dims_paper.snelson_network import load_problem
+from speed.peers import TASKS
 
 ROWS = 4
 TIMES = (5.0, 10.0, 20.0, 30.0)

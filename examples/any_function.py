@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.report.style import COLOURS, LOSS_MAP, figure_style
+from dims.commands.pages.style import COLOURS, LOSS_MAP, figure_style
 
 
 def sphere(theta: Tensor) -> Tensor:

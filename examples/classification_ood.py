@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.metrics import ood_auroc
-from dims.report.style import UNCERTAINTY_MAP, figure_style
+from dims.commands.pages.style import UNCERTAINTY_MAP, figure_style
+from dims.prediction.metrics import ood_auroc
 
 
 def two_moons(count: int, seed: int) -> tuple[Tensor, Tensor]:

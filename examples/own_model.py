@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.report.style import COLOURS, figure_style
+from dims.commands.pages.style import COLOURS, figure_style
 
 FLATS = (12, 12, 12, 3, 0)  # in each district
 

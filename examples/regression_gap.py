@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.report.style import COLOURS, LABELS, figure_style
+from dims.commands.pages.style import COLOURS, LABELS, figure_style
 
 GAP = (-0.6, 0.9)
 

@@ -12,11 +12,21 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parent
+# Problems that several rooms share, and the programs that tests run.
+sys.path[:0] = [
+    str(path)
+    for path in (
+        TESTS,
+        TESTS / "sampling",
+        TESTS.parent / "benchmarks",
+        TESTS.parent / "paper/programs",
+    )
+]
 # The same cases every time, so that a red run means a change; `make test-all` may vary the seed.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
-_hook = install_import_hook("dims", "beartype.beartype")
+_hook = install_import_hook(["dims", "dims_paper"], "beartype.beartype")
 
 
 @pytest.fixture(scope="session")

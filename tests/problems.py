@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.bench.problem import load_problem
-from dims.data import DataNotFoundError
+from dims_paper.datasets import DataNotFoundError
+from dims_paper.snelson_network import load_problem
 
 
 def sphere() -> dims.Surface:

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from dims.estimators import DimsClassifier, DimsRegressor
-from dims.posterior import NotAMinimumWarning
+from dims.sampling.posterior import NotAMinimumWarning
 
 FAST: dict[str, Any] = {
     "hidden": (4,),
@@ -49,8 +49,8 @@ def sine(points: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Its data sets are tiny or constant, so the evidence has no maximum; refining is tested below.
-@pytest.mark.filterwarnings("ignore::dims.posterior.NotAMinimumWarning")
-@pytest.mark.filterwarnings("ignore::dims.evidence.EvidenceWarning")
+@pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
+@pytest.mark.filterwarnings("ignore::dims.curvature.evidence.EvidenceWarning")
 @pytest.mark.usefixtures("unchecked")  # it gives the constructor values of every type
 @pytest.mark.parametrize("kind", [DimsClassifier, DimsRegressor])
 def test_scikit_learn_accepts_the_estimator(kind):
@@ -200,7 +200,7 @@ def test_slope_at_the_start_is_told_where_refining_is_off():
 
 
 def test_draws_that_end_early_are_told(monkeypatch):
-    monkeypatch.setattr("dims.solvers.rows.Status.ok", False)
+    monkeypatch.setattr("dims.mechanics.solvers.rows.Status.ok", False)
     with pytest.warns(ConvergenceWarning, match="4 of 4 draws ended early"):
         DimsRegressor(**FAST, random_state=0).fit(*sine())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 # Importing makes objects that all stay; looking for garbage among torch's own in between would
@@ -11,28 +12,32 @@ _collecting = gc.isenabled()
 gc.disable()
 try:
     from dims.baselines import HmcWarning, deep_ensemble, hmc, last_layer, swag
-    from dims.certificate import certify
-    from dims.diagnostics import theorem_bounds
-    from dims.draws import Draws, DrawsFileError, load
-    from dims.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
-    from dims.engine import EngineError, Ray
-    from dims.integrate import Path, integrate
-    from dims.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-    from dims.loss_surface import LossSurface
-    from dims.posterior import NotAMinimumWarning, Posterior, fit
-    from dims.predictive import Predictive
-    from dims.settle import settle
-    from dims.solvers.dopri5 import Dopri5
-    from dims.solvers.events import AtRest
-    from dims.solvers.rattle import Rattle
-    from dims.solvers.rows import Status
-    from dims.store import StoreError, StoreWarning
-    from dims.surface import Surface
+    from dims.mechanics.diagnostics import theorem_bounds
+    from dims.mechanics.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
+    from dims.mechanics.events import AtRest
+    from dims.mechanics.integrate import Path, integrate
+    from dims.mechanics.solvers.dopri5 import Dopri5
+    from dims.mechanics.solvers.rattle import Rattle
+    from dims.mechanics.solvers.rows import Status
+    from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+    from dims.prediction import metrics
+    from dims.prediction.predictive import Predictive
+    from dims.sampling.certificate import certify
+    from dims.sampling.draws import Draws, DrawsFileError, load
+    from dims.sampling.engine import EngineError, Ray
+    from dims.sampling.posterior import NotAMinimumWarning, Posterior, fit
+    from dims.sampling.settle import settle
+    from dims.sampling.store import StoreError, StoreWarning
+    from dims.surface.function import Surface
+    from dims.surface.loss import LossSurface
 finally:
     if _collecting:
         gc.enable()
 
 __version__ = "0.1.0"
+
+# A public module whose home is a room further in: `from dims.metrics import accuracy` works too.
+sys.modules["dims.metrics"] = metrics
 
 __all__ = [
     "AtRest",
@@ -70,6 +75,7 @@ __all__ = [
     "integrate",
     "last_layer",
     "load",
+    "metrics",
     "settle",
     "swag",
     "theorem_bounds",

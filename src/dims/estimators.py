@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dims.draws import Draws
-from dims.likelihoods import Likelihood, resolve_likelihood
-from dims.posterior import Posterior, fit
-from dims.predictive import ClassificationPredictive, Predictive
+from dims.model.likelihoods import Likelihood, resolve_likelihood
+from dims.prediction.predictive import ClassificationPredictive, Predictive
+from dims.sampling.draws import Draws
+from dims.sampling.posterior import Posterior, fit
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

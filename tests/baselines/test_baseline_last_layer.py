@@ -22,7 +22,7 @@ from torch import Tensor, nn
 import dims
 from dims.baselines import last_layer
 from dims.curvature import fit_curvature
-from dims.evidence import tune_evidence
+from dims.curvature.evidence import tune_evidence
 
 FIXED: dict[str, Any] = {"tune": False, "noise_std": NOISE, "prior_precision": PRIOR}
 

@@ -11,8 +11,8 @@ from torch.autograd.functional import hessian
 from torch.func import functional_call, jacrev
 from torch.nn import functional
 
-from dims.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from dims.loss_surface import LossSurface
+from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from dims.surface.loss import LossSurface
 
 LIKELIHOODS: dict[str, tuple[Likelihood, int]] = {
     "gaussian": (Gaussian(0.4), 2),

@@ -12,8 +12,8 @@ from torch import nn
 
 from dims.curvature import fit_curvature
 from dims.curvature.full import _square_roots
-from dims.likelihoods import Gaussian
-from dims.loss_surface import LossSurface
+from dims.model.likelihoods import Gaussian
+from dims.surface.loss import LossSurface
 
 ORACLES = {"ggn": dense_ggn, "hessian": dense_hessian}
 
@@ -149,7 +149,7 @@ def test_full_refuses_matrices_that_would_not_fit() -> None:
 def test_importing_needs_neither_curvlinops_nor_laplace() -> None:
     code = (
         "import sys; sys.modules['curvlinops'] = sys.modules['laplace'] = None\n"
-        "import dims.curvature, dims.evidence, dims.velocity"
+        "import dims.curvature.evidence, dims.sampling.perturbations"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

@@ -10,8 +10,8 @@ from curvature_surfaces import LIKELIHOODS, dense_ggn, surface_of
 from torch import Tensor, nn
 
 from dims.curvature import fit_curvature
-from dims.likelihoods import Gaussian, Likelihood
-from dims.loss_surface import LossSurface
+from dims.model.likelihoods import Gaussian, Likelihood
+from dims.surface.loss import LossSurface
 
 
 @pytest.mark.parametrize("likelihood", list(LIKELIHOODS))

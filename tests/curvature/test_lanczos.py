@@ -8,10 +8,10 @@ from curvature_surfaces import dense_ggn, dense_hessian, surface_of
 from torch import nn
 
 from dims.curvature import EigenpairsWarning, fit_curvature
-from dims.curvature.lanczos import Eigenpairs, leading_eigenpairs
+from dims.curvature.eigenpairs import Eigenpairs, leading_eigenpairs
 from dims.curvature.low_rank import LowRankCurvature
-from dims.likelihoods import Categorical, Gaussian
-from dims.loss_surface import LossSurface
+from dims.model.likelihoods import Categorical, Gaussian
+from dims.surface.loss import LossSurface
 
 
 def run(values: torch.Tensor, rank: int, **settings: float) -> tuple[Eigenpairs, torch.Tensor]:

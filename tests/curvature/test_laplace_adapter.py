@@ -12,9 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
-from dims.evidence import log_marginal_likelihood
-from dims.likelihoods import Categorical, Gaussian
-from dims.loss_surface import LossSurface
+from dims.curvature.evidence import log_marginal_likelihood
+from dims.model.likelihoods import Categorical, Gaussian
+from dims.surface.loss import LossSurface
 
 # Raised by torch itself when forward-mode derivatives are first used.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")

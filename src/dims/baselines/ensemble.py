@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from dims.baselines.common import check_integer, seeded
-from dims.draws import Draws
-from dims.draws.measure import measure
-from dims.likelihoods import Gaussian, Likelihood, with_noise
-from dims.loss_surface import LossSurface
-from dims.network import BatchedNetwork
-from dims.shapes import RowVectors, Vector
-from dims.training_data import slice_inputs
+from dims.model.likelihoods import Gaussian, Likelihood, with_noise
+from dims.model.network import BatchedNetwork
+from dims.model.shapes import RowVectors, Vector
+from dims.model.training_data import slice_inputs
+from dims.sampling.draws import Draws
+from dims.sampling.draws.measure import measure
+from dims.surface.loss import LossSurface
 
 __all__ = ["deep_ensemble"]
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from dims.baselines.common import check_integer, seeded
-from dims.draws import Draws
-from dims.draws.measure import measure
-from dims.loss_surface import LossSurface
-from dims.shapes import RowIntegers, RowVectors, Vector
+from dims.model.shapes import RowIntegers, RowVectors, Vector
+from dims.sampling.draws import Draws
+from dims.sampling.draws.measure import measure
+from dims.surface.loss import LossSurface
 
 __all__ = ["HmcWarning", "hmc"]
 

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from dims.baselines.common import check_integer
 from dims.curvature import Curvature, fit_curvature
-from dims.draws import Draws
-from dims.draws.measure import measure
-from dims.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
-from dims.likelihoods import Gaussian, Likelihood, given_noise, with_noise
-from dims.loss_surface import LossSurface
-from dims.network import BatchedNetwork
-from dims.training_data import Inputs, collect, slice_inputs
-from dims.velocity import start_velocities
+from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
+from dims.model.likelihoods import Gaussian, Likelihood, given_noise, with_noise
+from dims.model.network import BatchedNetwork
+from dims.model.training_data import Inputs, collect, slice_inputs
+from dims.sampling.draws import Draws
+from dims.sampling.draws.measure import measure
+from dims.sampling.perturbations import start_velocities
+from dims.surface.loss import LossSurface
 
 __all__ = ["last_layer"]
 

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from dims.baselines.common import check_integer, check_positive
-from dims.draws import Draws
-from dims.draws.measure import measure
-from dims.likelihoods import Likelihood, with_noise
-from dims.loss_surface import LossSurface
-from dims.parameters import Selection
-from dims.shapes import RowVectors, Vector
-from dims.training_data import slice_inputs
-from dims.velocity import standard_noise
+from dims.model.likelihoods import Likelihood, with_noise
+from dims.model.parameters import Selection
+from dims.model.shapes import RowVectors, Vector
+from dims.model.training_data import slice_inputs
+from dims.sampling.draws import Draws
+from dims.sampling.draws.measure import measure
+from dims.sampling.perturbations import standard_noise
+from dims.surface.loss import LossSurface
 
 __all__ = ["Moments", "collect_moments", "swag"]
 

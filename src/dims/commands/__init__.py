@@ -1,15 +1,16 @@
-"""Sub-commands, one file each."""
+"""The command line: one file for each sub-command; `pages` writes the HTML reports.
+
+Other packages add commands through the entry point group `dims.commands`.
+"""
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import typer
 
-from dims.commands.bench import bench
-from dims.commands.data import data
-from dims.commands.demo import demo
 from dims.commands.init import init
 from dims.commands.report import report
-from dims.commands.reproduce import reproduce
 from dims.commands.sample import sample
 
 __all__ = ["app"]
@@ -28,14 +29,17 @@ def root() -> None:
 
     Exit codes: 0 all well, 1 could not go on, 2 bad input, 3 some draws failed, 130 stopped.
 
-    Example: dims demo
+    Example: dims init my_run.py
     """
 
 
-app.command()(bench)
-app.command()(demo)
 app.command()(init)
 app.command()(report)
 app.command()(sample)
-app.add_typer(data, name="data")
-app.add_typer(reproduce, name="reproduce")
+
+for entry in sorted(entry_points(group="dims.commands"), key=lambda entry: entry.name):
+    command = entry.load()
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=entry.name)
+    else:
+        app.command(entry.name)(command)

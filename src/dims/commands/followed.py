@@ -7,16 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dims.draws import Draws
-from dims.experiments.functions import on_a_plane
-from dims.experiments.trajectories import save_times
-from dims.integrate import Path as Motion
-from dims.posterior import Posterior
-from dims.report.draws_page import TRAJECTORIES, beside
-from dims.report.style import LABELS
-from dims.samplers import SAMPLERS, Moving, Start, follow
-from dims.solvers.batch import Progress
-from dims.store.folder import read_small, write_text
+from dims.commands.pages.draws_page import TRAJECTORIES, beside
+from dims.commands.pages.style import LABELS
+from dims.commands.pages.trajectories import on_a_plane, save_times
+from dims.mechanics.batch import Progress
+from dims.mechanics.integrate import Path as Motion
+from dims.sampling.draws import Draws
+from dims.sampling.posterior import Posterior
+from dims.sampling.samplers import SAMPLERS, Moving, Start, follow
+from dims.sampling.store.folder import read_small, write_text
 
 __all__ = ["follow_again", "keep_followed"]
 

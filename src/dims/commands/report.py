@@ -23,8 +23,8 @@ def report(
 
     Example: dims report runs/snelson_quick
     """
-    from dims.report.html import write_page
-    from dims.report.read import ReportError, read_page
+    from dims.commands.pages.html import write_page
+    from dims.commands.pages.read import ReportError, read_page
 
     beside = run / "report.html" if run.is_dir() else run.with_suffix(".html")
     try:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from dims.draws import Draws
-    from dims.posterior import Posterior
+    from dims.sampling.draws import Draws
+    from dims.sampling.posterior import Posterior
 
 __all__ = ["sample"]
 
@@ -105,7 +105,7 @@ def sample(
 
     Example: dims sample my_run.py:problem --store runs/first --draws 200
     """
-    from dims.engine import EngineError
+    from dims.sampling.engine import EngineError
 
     if address is not None and engine is not EngineName.ray:
         _end("--address: it belongs to a cluster; add --engine ray", BAD_INPUT)
@@ -156,7 +156,7 @@ def _fit(
     import torch
 
     from dims.commands.entry import call_entry, import_entry
-    from dims.posterior import fit
+    from dims.sampling.posterior import fit
 
     module, name = import_entry(entry)
     torch.manual_seed(0)  # a network that is trained in ENTRY must be the same when a run goes on
@@ -167,7 +167,7 @@ def _fit(
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"--device: {device[:40]!r} ({str(error).splitlines()[0]})") from error
     if engine is EngineName.ray:
-        from dims.engine.cluster import send_source
+        from dims.sampling.engine.cluster import send_source
 
         send_source(module)
     return fit(model, data, likelihood, curvature=curvature, refine=refine)
@@ -177,9 +177,9 @@ def _follow(
     posterior: Posterior, draws: Draws, count: int, store: Path, out: Path | None, quiet: bool
 ) -> None:
     from dims.commands.followed import keep_followed
-    from dims.progress import progress_reporter
-    from dims.report.draws_page import TRAJECTORIES, beside
-    from dims.store.folder import write_text
+    from dims.commands.pages.draws_page import TRAJECTORIES, beside
+    from dims.sampling.progress import progress_reporter
+    from dims.sampling.store.folder import write_text
 
     with progress_reporter(not quiet, "following") as report:
         kept = keep_followed(posterior, draws, count, store, report)
@@ -190,7 +190,7 @@ def _follow(
 def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
     import torch
 
-    from dims.engine import Ray
+    from dims.sampling.engine import Ray
 
     if name is EngineName.ray:
         return Ray(address=address, threads=threads or 1)
@@ -201,8 +201,8 @@ def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
 
 def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_json: bool) -> None:
     """A summary for a person or a program; draws that failed show in the exit code too."""
-    from dims.draws.advice import advice_on
-    from dims.store import failed_rows
+    from dims.sampling.draws.advice import advice_on
+    from dims.sampling.store import failed_rows
 
     failed = failed_rows(draws)
     if as_json:

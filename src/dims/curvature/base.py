@@ -17,9 +17,9 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from dims.likelihoods import Gaussian
-from dims.loss_surface import LossSurface
-from dims.shapes import RowVectors
+from dims.model.likelihoods import Gaussian
+from dims.model.shapes import RowVectors
+from dims.surface.loss import LossSurface
 
 __all__ = [
     "Curvature",

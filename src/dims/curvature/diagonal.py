@@ -20,8 +20,8 @@ from dims.curvature.base import (
     wide_dtype,
 )
 from dims.curvature.products import LikelihoodProducts, jacobian_chunks
-from dims.loss_surface import LossSurface
-from dims.shapes import Vector
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
 
 __all__ = ["DiagonalCurvature", "fit_diagonal"]
 

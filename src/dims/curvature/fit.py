@@ -12,8 +12,8 @@ from dims.curvature.diagonal import fit_diagonal
 from dims.curvature.full import fit_full
 from dims.curvature.kfac import fit_kronecker
 from dims.curvature.low_rank import fit_low_rank
-from dims.loss_surface import LossSurface
-from dims.shapes import Vector
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
 
 __all__ = ["STRUCTURES", "fit_curvature"]
 

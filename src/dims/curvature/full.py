@@ -21,8 +21,8 @@ from dims.curvature.base import (
 )
 from dims.curvature.products import LikelihoodProducts, jacobian_chunks
 from dims.curvature.spectral import SpectralPrecision
-from dims.loss_surface import LossSurface
-from dims.shapes import Vector
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
 
 __all__ = ["FullCurvature", "fit_full"]
 

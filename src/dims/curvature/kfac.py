@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from dims.curvature.base import Kind
 from dims.curvature.kronecker import KroneckerCurvature
-from dims.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from dims.loss_surface import LossSurface
-from dims.shapes import Vector
-from dims.training_data import Inputs, call_module, input_length, map_inputs
+from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from dims.model.shapes import Vector
+from dims.model.training_data import Inputs, call_module, input_length, map_inputs
+from dims.surface.loss import LossSurface
 
 __all__ = ["fit_kronecker"]
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dims.curvature.base import Curvature, Precision, no_prior_error, wide_dtype
-from dims.loss_surface import LossSurface
+from dims.surface.loss import LossSurface
 
 __all__ = ["KroneckerBlock", "KroneckerCurvature"]
 

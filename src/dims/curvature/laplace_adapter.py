@@ -11,9 +11,9 @@ from dims.curvature.base import Curvature, working_dtype
 from dims.curvature.diagonal import DiagonalCurvature
 from dims.curvature.full import FullCurvature
 from dims.curvature.kronecker import KroneckerCurvature
-from dims.likelihoods import Gaussian
-from dims.loss_surface import LossSurface
-from dims.shapes import Vector
+from dims.model.likelihoods import Gaussian
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
 
 __all__ = ["from_laplace"]
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from dims.curvature.base import Curvature, Kind, no_prior_error, repaired_ratios, wide_dtype
-from dims.curvature.lanczos import leading_eigenpairs
+from dims.curvature.eigenpairs import leading_eigenpairs
 from dims.curvature.products import LikelihoodProducts
 from dims.curvature.spectral import SpectralPrecision
-from dims.loss_surface import LossSurface
-from dims.shapes import Vector
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
 
 __all__ = ["EigenpairsWarning", "LowRankCurvature", "fit_low_rank"]
 

@@ -16,9 +16,9 @@ from torch.func import jacrev, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.curvature.base import Kind
-from dims.loss_surface import LossSurface
-from dims.shapes import RowVectors, Vector
-from dims.training_data import Inputs, map_inputs
+from dims.model.shapes import RowVectors, Vector
+from dims.model.training_data import Inputs, map_inputs
+from dims.surface.loss import LossSurface
 
 __all__ = ["LikelihoodProducts", "jacobian_chunks"]
 

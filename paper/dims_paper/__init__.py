@@ -1,0 +1,1 @@
+"""The paper's experiments, its numbers and ours: the largest user of dims."""

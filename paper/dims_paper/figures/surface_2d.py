@@ -1,0 +1,43 @@
+"""Four dynamics from two start velocities: in parameter space, and their loss against time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dims.commands.pages.style import COLOURS
+from dims_paper.figures.common import axes_of, draw_landscape, draw_path
+
+__all__ = ["draw"]
+
+ARROWS = {"along": "white", "across": "black"}
+
+
+def draw(result: dict[str, Any], plt: Any) -> Any:
+    """Above the start velocity along the valley, below the one across it."""
+    figure, axes = plt.subplots(2, 2, figsize=(9.2, 5.4), width_ratios=(1.5, 1))
+    for (space, time), (name, arrow) in zip(axes, ARROWS.items(), strict=True):
+        draw_landscape(space, result["landscape"], 4.0)
+        _minima(space, result)
+        for trajectory in result["trajectories"]:
+            if trajectory["start_velocity"] == name:
+                colour = COLOURS[trajectory["method"]]
+                draw_path(space, trajectory, colour, label=trajectory["label"])
+                time.plot(trajectory["times"], trajectory["loss"], color=colour)
+        start, velocity = result["settings"]["start"], result["settings"][name]
+        space.quiver(*start, *velocity, color=arrow, scale=12, width=0.009, zorder=6)
+        space.set_title(f"start velocity {name} the valley ({arrow} arrow); dotted: minima")
+        time.set_yscale("symlog", linthresh=1e-2)
+        time.set_ylim(bottom=0)
+        time.set_xlabel("time t")
+        time.set_ylabel("loss L(θ)")
+        time.set_title("loss along the way")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    return figure
+
+
+def _minima(axis: Any, result: dict[str, Any]) -> None:
+    x, _ = axes_of(result["landscape"])
+    axis.plot(x, np.sin(x), ":", color="white", linewidth=1.2)

@@ -1,0 +1,69 @@
+"""The problem that all solvers are timed on: the Snelson network, K = 593, 148 points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from dims.model.likelihoods import Gaussian
+from dims.surface.loss import LossSurface
+from dims_paper.datasets.snelson import load_snelson
+
+__all__ = ["SnelsonProblem", "load_problem", "snelson_network"]
+
+TRAINED = Path(__file__).parent / "snelson_map.safetensors"
+GAP = (1.5, 3.0)
+
+
+class SnelsonProblem(NamedTuple):
+    """A trained network's loss, and the factor that colours start velocities.
+
+    Σ^½ = P^(−½) of the Gauss–Newton precision, formed densely: the tests' oracle too.
+    """
+
+    surface: LossSurface
+    factor: Tensor
+    noise: float
+    prior: float
+
+    def velocities(self, rows: int, seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        size = len(self.factor)
+        colourless = torch.randn(rows, size, generator=generator, dtype=torch.float64)
+        vector = self.surface.vector
+        return (colourless @ self.factor).to(vector.device, vector.dtype)
+
+
+def snelson_network(dtype: torch.dtype = torch.float64) -> nn.Sequential:
+    """1-16-16-16-1 with GELU, K = 593."""
+    return nn.Sequential(
+        nn.Linear(1, 16), nn.GELU(), nn.Linear(16, 16), nn.GELU(),
+        nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 1),
+    ).to(dtype)  # fmt: skip
+
+
+def load_problem(dtype: torch.dtype = torch.float64, device: str = "cpu") -> SnelsonProblem:
+    """The network at its minimum of the loss without the gap, tuned by the evidence."""
+    saved = load_file(TRAINED)
+    noise, prior = float(saved["noise_std"]), float(saved["prior_precision"])
+    data = load_snelson(gap=GAP)
+    points = (data.train_inputs, data.train_targets)
+    model = snelson_network()
+    nn.utils.vector_to_parameters(saved["theta"], model.parameters())
+    exact = LossSurface(model, points, Gaussian(noise), prior)
+
+    def outputs(theta: Tensor) -> Tensor:
+        return exact.network(exact.vector.unflatten(theta), data.train_inputs).squeeze(-1)
+
+    jacobian = torch.func.jacrev(outputs)(saved["theta"])
+    identity = torch.eye(exact.size, dtype=torch.float64)
+    precision = jacobian.T @ jacobian / noise**2 + prior * identity
+    factor = torch.linalg.inv(torch.linalg.cholesky(precision))
+    if dtype == torch.float64 and device == "cpu":
+        return SnelsonProblem(exact, factor, noise, prior)
+    surface = LossSurface(model.to(device, dtype), points, Gaussian(noise), prior)
+    return SnelsonProblem(surface, factor, noise, prior)

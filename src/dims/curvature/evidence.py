@@ -1,0 +1,228 @@
+"""The Laplace evidence log p(D), and the prior precision and noise that maximise it.
+
+    log p(D) ≈ log p(D|θ*) + log p(θ*) + (K/2)·log 2π − ½·log det P
+
+with every constant, so that it is exact for Bayesian linear regression at its MAP. A tempered
+surface (`effective_points` = n) has the likelihood p(D|θ)^(n/N), as if there were n points.
+`loss_scale` rescales the loss and leaves the model as it is, so it does not enter.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dims.curvature import Curvature
+from dims.curvature.maximise import best_of_grid, climb
+from dims.model.likelihoods import Gaussian
+from dims.model.parameters import ParameterVector
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
+
+__all__ = [
+    "EvidenceFit",
+    "EvidenceWarning",
+    "log_marginal_likelihood",
+    "tune_evidence",
+    "tuned_surface",
+]
+
+PRIOR_BOUNDS = (1e-6, 1e6)
+NOISE_BOUNDS = (1e-4, 1e3)
+
+
+class EvidenceWarning(UserWarning):
+    """The evidence has its maximum at a bound, or the search for it did not converge."""
+
+
+@dataclass(frozen=True)
+class EvidenceFit:
+    """The best prior precision (a number, or (K,) for groups) and noise, and how they were found.
+
+    `noise_std` is None for classification; `at_bound` names what ended at a bound.
+    """
+
+    prior_precision: float | Tensor
+    noise_std: float | None
+    log_marginal_likelihood: float
+    converged: bool
+    at_bound: tuple[str, ...]
+    iterations: int
+
+
+def log_marginal_likelihood(
+    surface: LossSurface,
+    theta: Vector,
+    curvature: Curvature,
+    prior_precision: float | Tensor | None = None,
+    noise_std: float | None = None,
+) -> float:
+    """log p(D) at θ under the surface's prior and noise, or under those given."""
+    terms = _Terms(surface, theta, curvature)
+    if noise_std is not None and (terms.noise_std is None or not noise_std > 0):
+        raise ValueError(
+            f"noise_std: must be positive, and belongs to a Gaussian likelihood only; got "
+            f"{noise_std} for {type(surface.likelihood).__name__}"
+        )
+    prior = surface.prior_precision if prior_precision is None else prior_precision
+    delta = torch.as_tensor(prior).to(terms.squares)
+    noise = terms.tensor(terms.noise_std if noise_std is None else noise_std)
+    precision = curvature.precision(delta, float(terms.curvature_scale(noise)))
+    return float(terms.sum(delta, noise, terms.tensor(precision.log_determinant())))
+
+
+def tune_evidence(
+    surface: LossSurface,
+    theta: Vector,
+    curvature: Curvature,
+    *,
+    prior: str = "scalar",
+    tune_noise: bool = True,
+    prior_bounds: tuple[float, float] = PRIOR_BOUNDS,
+    noise_bounds: tuple[float, float] = NOISE_BOUNDS,
+    max_iterations: int = 300,
+) -> EvidenceFit:
+    """Maximise log p(D) over the prior precision and, for a Gaussian likelihood, the noise σ.
+
+    `prior`: "scalar" (one number), "layer" or "tensor" (one for each), or "fixed" (the surface's
+    own). The search is in log δ and log σ within the bounds: a coarse grid for one δ and σ, then
+    projected BFGS; groups start from the scalar optimum. θ stays where it is. An indefinite
+    Hessian counts by |H|: as δ falls to −λ, det P → 0 would reward a prior for making P singular.
+    """
+    groups = _groups(surface.vector, prior).to(surface.vector.device)
+    count = int(groups.max()) + 1  # 0: the prior is fixed
+    with_noise = tune_noise and isinstance(surface.likelihood, Gaussian)
+    if count == 0 and not with_noise:
+        raise ValueError("prior: 'fixed', and no noise to tune; nothing is left to maximise")
+    terms = _Terms(surface, theta, curvature.absolute())
+
+    def unpack(point: Tensor) -> tuple[Tensor, Tensor]:
+        """δ and σ of a point (log δ₁, …, log σ)."""
+        values = point.exp().to(terms.squares.device)
+        noise = values[-1] if with_noise else terms.tensor(terms.noise_std)
+        deltas = values[:-1] if with_noise else values
+        if len(deltas) == 0:
+            return surface.prior_precision.double(), noise
+        return deltas[0] if len(deltas) == 1 else deltas[groups], noise
+
+    def objective(point: Tensor) -> Tensor:
+        return terms.value(*unpack(point))
+
+    noise_box = _box("noise_bounds", noise_bounds, int(with_noise))
+    box = torch.cat([_box("prior_bounds", prior_bounds, min(count, 1)), noise_box])
+    search = climb(objective, best_of_grid(objective, box), box, max_iterations)
+    iterations = search.iterations
+    if count > 1:
+        box = torch.cat([_box("prior_bounds", prior_bounds, count), noise_box])
+        start = torch.cat([search.point[:1].expand(count), search.point[1:]])
+        search = climb(objective, start, box, max_iterations)
+        iterations += search.iterations
+    delta, noise = (tensor.detach() for tensor in unpack(search.point))
+    prior_precision = float(delta) if delta.ndim == 0 else delta.to(surface.vector.dtype)
+    noise_std = None if terms.noise_std is None else float(noise)
+    fit = EvidenceFit(
+        prior_precision,
+        noise_std,
+        log_marginal_likelihood(surface, theta, curvature, prior_precision, noise_std),
+        search.converged,
+        _names_at_bound(search.point, box, count),
+        iterations,
+    )
+    _warn(fit)
+    return fit
+
+
+class _Terms:
+    """The terms of log p(D) as functions of δ and σ; all that is costly is computed once."""
+
+    def __init__(self, surface: LossSurface, theta: Vector, curvature: Curvature) -> None:
+        self._curvature = curvature
+        self._size = surface.size
+        self._points = surface.effective_points
+        self._outputs = surface.outputs
+        self._log_loss_scale = math.log(surface.loss_scale)
+        likelihood = surface.likelihood
+        self.noise_std = likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+        self._constant = likelihood.constant(surface.outputs)
+        data_only = surface.with_settings(prior_precision=0.0)
+        self._misfit = float(data_only.value(theta.unsqueeze(0))) / surface.loss_scale
+        self.squares = theta.detach().double().square()
+
+    def tensor(self, number: float | None) -> Tensor:
+        return self.squares.new_tensor(1.0 if number is None else number)
+
+    def curvature_scale(self, noise: Tensor) -> Tensor:
+        """s of P = s·H + c·δ, for H fitted with another noise."""
+        fitted = self._curvature.noise_std
+        return torch.ones_like(noise) if fitted is None else (fitted / noise) ** 2
+
+    def value(self, delta: Tensor, noise: Tensor) -> Tensor:
+        determinant = self._curvature.log_determinant(delta, self.curvature_scale(noise))
+        return self.sum(delta, noise, determinant)
+
+    def sum(self, delta: Tensor, noise: Tensor, log_determinant: Tensor) -> Tensor:
+        misfit, constant = self.tensor(self._misfit), self.tensor(self._constant)
+        if self.noise_std is not None:
+            misfit = misfit * (self.noise_std / noise) ** 2
+            constant = constant + self._outputs * (noise / self.noise_std).log()
+        likelihood = -misfit - self._points * constant
+        # The (K/2)·log 2π of the formula and that of the prior's density cancel.
+        prior = 0.5 * (delta.expand_as(self.squares).log() - delta * self.squares).sum()
+        return likelihood + prior - 0.5 * (log_determinant - self._size * self._log_loss_scale)
+
+
+def _groups(vector: ParameterVector, prior: str) -> Tensor:
+    """The number of the group of each parameter, −1 for none."""
+    if prior == "fixed":
+        return torch.full((vector.size,), -1)
+    if prior == "scalar":
+        return torch.zeros(vector.size, dtype=torch.int64)
+    if prior not in ("layer", "tensor"):
+        raise ValueError(f"prior: {prior!r} is unknown; give one of scalar, layer, tensor, fixed")
+    names = [n.rpartition(".")[0] if prior == "layer" else n for n in vector.names]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    members = torch.tensor([numbers[name] for name in names])
+    return members.repeat_interleave(torch.tensor(vector.sizes))
+
+
+def _box(name: str, bounds: tuple[float, float], count: int) -> Tensor:
+    low, high = bounds
+    if not 0 < low < high < math.inf:
+        raise ValueError(f"{name}: expected 0 < lower < upper, got {bounds}")
+    return torch.tensor([[math.log(low), math.log(high)]] * count).double().reshape(count, 2)
+
+
+def _names_at_bound(point: Tensor, box: Tensor, count: int) -> tuple[str, ...]:
+    at_bound = ((point - box[:, 0]) < 1e-6) | ((box[:, 1] - point) < 1e-6)
+    names = ["prior_precision"] * count + ["noise_std"] * (len(point) - count)
+    return tuple(dict.fromkeys(n for n, flag in zip(names, at_bound, strict=True) if flag))
+
+
+def _warn(fit: EvidenceFit) -> None:
+    if fit.at_bound:
+        warnings.warn(
+            f"evidence: {' and '.join(fit.at_bound)} ended at a bound of the search; the data do "
+            "not determine it. Fix it by hand, or widen the bounds if you trust this maximum",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+    if not fit.converged:
+        warnings.warn(
+            f"evidence: no maximum was found in {fit.iterations} iterations; the values are the "
+            "best seen. Fix the prior precision by hand, or use prior='scalar'",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+
+
+def tuned_surface(surface: LossSurface, evidence: EvidenceFit) -> LossSurface:
+    """The surface under the prior and noise that the evidence chose."""
+    likelihood = None
+    if evidence.noise_std is not None:
+        assert isinstance(surface.likelihood, Gaussian)
+        likelihood = surface.likelihood.with_noise(evidence.noise_std)
+    return surface.with_settings(likelihood=likelihood, prior_precision=evidence.prior_precision)

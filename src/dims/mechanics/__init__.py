@@ -1,0 +1,1 @@
+"""The motion of a particle on a surface: dynamics, solvers, energies, trajectories."""

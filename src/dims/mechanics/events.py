@@ -1,0 +1,45 @@
+"""When a trajectory is over before its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from dims.model.shapes import RowFlags, RowScalars
+
+__all__ = ["AtRest", "StopCondition"]
+
+
+@runtime_checkable
+class StopCondition(Protocol):
+    """Looks at each row's time, loss, kinetic energy and gradient norm."""
+
+    def __call__(
+        self,
+        time: RowScalars,
+        loss: RowScalars,
+        kinetic_energy: RowScalars,
+        gradient_norm: RowScalars,
+    ) -> RowFlags:
+        """Which rows to stop."""
+
+
+@dataclass(frozen=True)
+class AtRest:
+    """Kinetic energy AND gradient small: a turning point has the first, a fast pass the second."""
+
+    kinetic_energy: float = 1e-6
+    gradient_norm: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.kinetic_energy <= 0 or self.gradient_norm <= 0:
+            raise ValueError("AtRest: both thresholds must be positive")
+
+    def __call__(
+        self,
+        time: RowScalars,
+        loss: RowScalars,
+        kinetic_energy: RowScalars,
+        gradient_norm: RowScalars,
+    ) -> RowFlags:
+        return (kinetic_energy < self.kinetic_energy) & (gradient_norm < self.gradient_norm)

@@ -1,0 +1,157 @@
+"""The energy book of each trajectory, kept the same way for every solver.
+
+E = T + κL must fall by ∫2ηT dt (Lemma 1). The book holds what the definitions of energy violation,
+balance, step error and arc length need; the integral is an independent quadrature over the accepted
+steps, not a sum of what a solver believes to have removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dims.mechanics.dynamics import Dynamics
+from dims.mechanics.solvers.rows import columns
+from dims.model.shapes import RowIntegers, RowScalars, RowVectors
+
+__all__ = ["Ledger", "Moment", "energy_violation", "project_to_tangent", "tangent_moment"]
+
+# E_low may come arbitrarily near κL_low; below this part of the start energy it is all noise.
+VIOLATION_FLOOR = 1e-4
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A row's energies at one time: T, L and the climbing speed w = gᵀv = dL/dt."""
+
+    kinetic: RowScalars
+    loss: RowScalars
+    climb: RowScalars
+
+
+def tangent_moment(loss: RowScalars, gradient: RowVectors, velocity: RowVectors) -> Moment:
+    """The energies of a velocity at a point whose loss and gradient are known."""
+    climb = torch.linalg.vecdot(gradient, velocity).double()
+    square = torch.linalg.vecdot(velocity, velocity).double()
+    return Moment(0.5 * (square + climb.square()), loss, climb)
+
+
+def project_to_tangent(
+    velocity: RowVectors, climb: RowScalars, gradient: RowVectors
+) -> tuple[RowVectors, RowScalars]:
+    """The part of (v, w) in the tangent plane: v + μg with μ = (w − gᵀv)/(1 + ‖g‖²).
+
+    Orthogonal, so it never adds energy.
+    """
+    slip = climb - torch.linalg.vecdot(gradient, velocity).double()
+    push = slip / (1 + torch.linalg.vecdot(gradient, gradient).double())
+    return velocity + columns(push, gradient) * gradient, climb - push
+
+
+@dataclass(frozen=True)
+class Ledger:
+    start_energy: RowScalars
+    lowest_energy: RowScalars
+    lowest_loss: RowScalars
+    lowest_kinetic: RowScalars
+    largest_rise: RowScalars  # E − E_low since the last page was turned
+    lowest_since: RowScalars  # E_low at the end of that stretch
+    largest_change: RowScalars  # |E − E(0)|, for dynamics without friction
+    dissipated: RowScalars
+    step_error: RowScalars
+    arc_length: RowScalars
+    steps: RowIntegers
+    rejections: RowIntegers
+    evaluations: RowIntegers
+
+    @staticmethod
+    def open(moment: Moment, dynamics: Dynamics) -> Ledger:
+        energy = moment.kinetic + dynamics.gravity * moment.loss
+        zero = torch.zeros_like(energy)
+        count = torch.zeros_like(energy, dtype=torch.int64)
+        return Ledger(
+            energy,
+            energy,
+            moment.loss,
+            moment.kinetic,
+            zero,
+            energy,
+            zero,
+            zero,
+            zero,
+            zero,
+            count,
+            count,
+            count,
+        )
+
+    def record(
+        self,
+        step: RowScalars,
+        before: Moment,
+        after: Moment,
+        error: RowScalars | None,
+        dynamics: Dynamics,
+    ) -> Ledger:
+        """Book an accepted step. `error` is the energy change of its conservative part; a solver
+        that does not split its steps leaves it to the change that friction does not explain."""
+        energy = after.kinetic + dynamics.gravity * after.loss
+        lost = _dissipation(step, before, after, dynamics)
+        if error is None:
+            error = energy + lost - before.kinetic - dynamics.gravity * before.loss
+        lowest_energy = torch.minimum(self.lowest_energy, energy)
+        speeds = (2 * before.kinetic).sqrt() + (2 * after.kinetic).sqrt()
+        return replace(
+            self,
+            lowest_energy=lowest_energy,
+            lowest_loss=torch.minimum(self.lowest_loss, after.loss),
+            lowest_kinetic=torch.minimum(self.lowest_kinetic, after.kinetic),
+            largest_rise=torch.maximum(self.largest_rise, energy - lowest_energy),
+            lowest_since=lowest_energy,
+            largest_change=torch.maximum(self.largest_change, (energy - self.start_energy).abs()),
+            dissipated=self.dissipated + lost,
+            step_error=self.step_error + error.abs(),
+            arc_length=self.arc_length + 0.5 * step * speeds,
+            steps=self.steps + 1,
+        )
+
+    def turn_page(self) -> Ledger:
+        """Start a new stretch, after the old one's rise and level were filed."""
+        return replace(self, largest_rise=torch.zeros_like(self.largest_rise))
+
+
+def _dissipation(step: RowScalars, before: Moment, after: Moment, dynamics: Dynamics) -> RowScalars:
+    """∫2ηT dt over a step by Hermite's rule; the slope of T is known: T' = −κw − 2ηT."""
+    if dynamics.friction is None:
+        return torch.zeros_like(step)
+
+    def power_and_slope(moment: Moment) -> tuple[RowScalars, RowScalars]:
+        power = dynamics.friction.power(moment.kinetic)  # type: ignore[union-attr]
+        growth = -dynamics.gravity * moment.climb - power
+        return power, dynamics.friction.power_slope(moment.kinetic) * growth  # type: ignore[union-attr]
+
+    power0, slope0 = power_and_slope(before)
+    power1, slope1 = power_and_slope(after)
+    return 0.5 * step * (power0 + power1) + step.square() / 12 * (slope0 - slope1)
+
+
+def energy_violation(
+    pages: list[tuple[Tensor, Tensor, Tensor]], ledger: Ledger, dynamics: Dynamics
+) -> RowScalars:
+    """The largest rise of E above its running minimum, relative to the energy left to lose.
+
+    A page is (rows, largest rise, E_low at its end) of a stretch of steps: the level is the
+    lowest of the stretch, so the ratio is never understated.
+    """
+    floor_loss = dynamics.gravity * ledger.lowest_loss
+    start = ledger.start_energy - floor_loss
+    if dynamics.conservative:
+        return torch.where(start > 0, ledger.largest_change / start, torch.zeros_like(start))
+    worst = torch.zeros_like(start)
+    for rows, rise, level in pages:
+        left = torch.maximum(level - floor_loss[rows], VIOLATION_FLOOR * start[rows])
+        ratio = torch.where(left > 0, rise / left, torch.zeros_like(left))
+        worst[rows] = torch.maximum(worst[rows], ratio)
+    return worst

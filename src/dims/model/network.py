@@ -1,0 +1,241 @@
+"""A network as a function of flat parameters: many parameter rows at once, in bounded memory."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, jvp, vjp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from dims.model.likelihoods import Likelihood
+from dims.model.parameters import ParameterVector, Selection
+from dims.model.shapes import RowVectors, Vector, check_rows
+from dims.model.torch_support.convolution import use_matrices
+from dims.model.torch_support.memory import Chunks, default_memory_budget, measure_bytes_per_point
+from dims.model.training_data import (
+    Inputs,
+    call_module,
+    check_finite,
+    describe_inputs,
+    input_length,
+    map_inputs,
+    slice_inputs,
+)
+
+__all__ = ["BatchedNetwork"]
+
+
+class BatchedNetwork:
+    """f_θ(x) of a module for rows θ (S, K), with all that is known about it but its data.
+
+    The module is copied and never modified. A subclass says what the outputs mean and which
+    points the module takes: it sets the attributes below.
+    """
+
+    outputs: int
+    input_shapes: Any  # of one point, as `describe_inputs` writes them
+    likelihood: Likelihood
+    prior_precision: Tensor
+    points: int
+    effective_points: float
+    loss_scale: float
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parameters: Selection = None,
+        memory_budget: int | None = None,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+        if memory_budget is not None and memory_budget <= 0:
+            raise ValueError(f"memory_budget: must be a positive number of bytes, {memory_budget}")
+        _refuse_random_layers(model)
+        self.vector = ParameterVector(model, parameters)
+        self.module = copy.deepcopy(model).requires_grad_(False)
+        self._attention = _unfuse_attention(self.module)
+        use_matrices(self.module)
+        self.memory_budget = memory_budget or default_memory_budget(self.vector.device)
+
+    @property
+    def size(self) -> int:
+        """K, the number of parameters."""
+        return self.vector.size
+
+    @property
+    def initial(self) -> Vector:
+        """θ of the given model."""
+        return self.vector.initial.clone()
+
+    def forward(self, thetas: Tensor, inputs: Inputs) -> Tensor:
+        """f_θ(x) of all rows at once, differentiable in θ, (S, N, C)."""
+
+        def one(tensors: dict[str, Tensor]) -> Tensor:
+            return self.network(tensors, inputs)
+
+        # The fused attention kernels are not batched over rows but looped over.
+        with sdpa_kernel(SDPBackend.MATH) if self._attention else nullcontext():
+            return torch.vmap(one)(self.vector.unflatten(thetas))
+
+    def network(
+        self, tensors: dict[str, Tensor], inputs: Inputs, module: nn.Module | None = None
+    ) -> Tensor:
+        """f(x) of one set of named tensors, (N, C); by another form of the module, if given."""
+
+        def call(*arguments: Any) -> Tensor:
+            return functional_call(module or self.module, tensors, arguments)
+
+        outputs = call_module(call, inputs)
+        return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
+
+    def predict(self, thetas: RowVectors, inputs: Inputs) -> Tensor:
+        """f_θ(x) of each row and point, (S, N, C)."""
+        return self._predict(self.forward, thetas, inputs)
+
+    def predict_linearised(self, centre: Vector, thetas: RowVectors, inputs: Inputs) -> Tensor:
+        """f(x, θ*) + J_f(x, θ*)·(θ − θ*) of each row and point, (S, N, C), around θ* = `centre`.
+
+        Products with J in forward mode: no Jacobian is formed.
+        """
+
+        def linear(thetas: Tensor, inputs: Inputs) -> Tensor:
+            def outputs(theta: Tensor) -> Tensor:
+                return self.network(self.vector.unflatten(theta), inputs)
+
+            return outputs(centre) + _jacobian_products(outputs, centre, thetas - centre)
+
+        return self._predict(linear, thetas, inputs)
+
+    def convert_inputs(self, inputs: Inputs) -> Inputs:
+        """Inputs on the model's device, floats in its precision."""
+
+        def convert(tensor: Any) -> Tensor:
+            tensor = torch.as_tensor(tensor)
+            dtype = self.vector.dtype if tensor.is_floating_point() else None
+            return tensor.to(device=self.vector.device, dtype=dtype)
+
+        return map_inputs(convert, inputs)
+
+    def check_inputs(self, inputs: Inputs) -> Inputs:
+        """Converted inputs that the network can predict on, or an error that says why not."""
+        inputs = self.convert_inputs(inputs)
+        given = describe_inputs(inputs)
+        hint = f"the model was trained on points {self.input_shapes}, these are {given}"
+        if _ranks(given) != _ranks(self.input_shapes):
+            raise ValueError(f"inputs: {hint}; give shape (points, features), as in training")
+        if input_length(inputs) == 0:
+            raise ValueError("inputs: there are no points; give at least one")
+        check_finite(inputs)
+        few = slice_inputs(inputs, slice(0, 2))
+        try:
+            with torch.no_grad():
+                outputs = self.network(self.vector.unflatten(self.vector.initial), few)
+        except (RuntimeError, ValueError, TypeError, LookupError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"inputs: the model refuses them ({reason}); {hint}") from error
+        if outputs.shape != (input_length(few), self.outputs):
+            raise ValueError(
+                f"inputs: {input_length(few)} points give outputs of shape "
+                f"{tuple(outputs.shape)}, not {(input_length(few), self.outputs)}; {hint}"
+            )
+        return inputs
+
+    def _predict(
+        self, function: Callable[[Tensor, Inputs], Tensor], thetas: Tensor, inputs: Inputs
+    ) -> Tensor:
+        check_rows("thetas", thetas)
+        if thetas.shape[1] != self.size:
+            raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
+        inputs = self.check_inputs(inputs)
+        points = input_length(inputs)
+
+        def one_row(count: int) -> None:
+            leaf = self.vector.initial.unsqueeze(0).clone().requires_grad_()
+            self.forward(leaf, slice_inputs(inputs, [0] * count))
+
+        chunks = Chunks.on(thetas.device, self.memory_budget, measure_bytes_per_point(one_row))
+        outputs = thetas.new_empty(len(thetas), points, self.outputs)
+        with torch.no_grad():
+            for rows in chunks.rows(len(thetas), points):
+                step = chunks.points(rows)
+                for start in range(0, points, step):
+                    part = slice(start, min(start + step, points))
+                    outputs[rows, part] = function(thetas[rows], slice_inputs(inputs, part))
+        return outputs
+
+
+def _jacobian_products(
+    function: Callable[[Tensor], Tensor], centre: Tensor, tangents: Tensor
+) -> Tensor:
+    """J(centre)·u of each row u."""
+
+    def forward_mode(tangent: Tensor) -> Tensor:
+        return jvp(function, (centre,), (tangent,))[1]
+
+    def reverse_mode(tangent: Tensor) -> Tensor:
+        # Jᵀw is linear in w, so its own pull-back is J, wherever it is taken.
+        outputs, pull = vjp(function, centre)[:2]
+        return vjp(lambda w: pull(w)[0], torch.zeros_like(outputs))[1](tangent)[0]
+
+    _load_forward_mode()
+    with sdpa_kernel(SDPBackend.MATH):
+        try:
+            return torch.vmap(forward_mode)(tangents)
+        except NotImplementedError:  # some operations know reverse mode only
+            return torch.vmap(reverse_mode)(tangents)
+
+
+@cache
+def _load_forward_mode() -> None:
+    """Torch compiles its forward-mode rules at first use, and warns of its own way to do so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (torch.zeros(1),), (torch.zeros(1),))
+
+
+def _ranks(description: Any) -> Any:
+    """Number of feature dimensions of each part: lengths may vary, structure may not."""
+
+    def rank(text: str) -> int:
+        return 0 if text.endswith("[]") else text.count(",") + 1
+
+    return map_inputs(rank, description)
+
+
+def _unfuse_attention(module: nn.Module) -> bool:
+    """Make attention layers use plain operations: their fused inference has no derivatives.
+
+    It is used in eval mode only, so the layer's own flag (not that of the layers inside) is set
+    to training, and the one dropout that would read it is switched off.
+    """
+    layers = [m for m in module.modules() if isinstance(m, nn.MultiheadAttention)]
+    for layer in layers:
+        layer.training, layer.dropout = True, 0.0
+    for encoder in module.modules():
+        if isinstance(encoder, nn.TransformerEncoderLayer):
+            encoder.training = True
+    return bool(layers)
+
+
+def _refuse_random_layers(model: nn.Module) -> None:
+    for name, layer in model.named_modules():
+        dropout = isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0
+        recurrent = isinstance(layer, nn.RNNBase) and layer.dropout > 0
+        normaliser = isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        if layer.training and (dropout or recurrent or normaliser):
+            raise ValueError(
+                f"model: layer {name!r} ({type(layer).__name__}) is in training mode, where the "
+                "loss is not a function of θ alone; call model.eval() first"
+            )
+        if normaliser and not layer.track_running_stats:
+            raise ValueError(
+                f"model: layer {name!r} ({type(layer).__name__}) normalises by the batch at hand; "
+                "use track_running_stats=True, GroupNorm or LayerNorm"
+            )

@@ -1,0 +1,89 @@
+"""A module's parameters as one flat vector θ, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from dims.model.shapes import Vector
+
+__all__ = ["ParameterVector"]
+
+Selection = Callable[[str], bool] | Iterable[str] | None
+
+
+class ParameterVector:
+    """Which tensors of a module form θ, in which order, and how to go between the two.
+
+    Frozen parameters (`requires_grad=False`) stay constants. `select` narrows θ further: names,
+    prefixes ("head" takes "head.weight" and "head.bias") or a function of the name. A weight
+    shared by several layers appears once.
+    """
+
+    def __init__(self, module: nn.Module, select: Selection = None) -> None:
+        chosen = _select(module, select)
+        dtypes = {parameter.dtype for parameter in chosen.values()}
+        devices = {parameter.device for parameter in chosen.values()}
+        if len(dtypes) > 1 or len(devices) > 1:
+            raise ValueError(
+                f"model: its parameters have several dtypes or devices ({dtypes}, {devices}); "
+                "convert it with model.to(dtype=..., device=...) first"
+            )
+        self.names = tuple(chosen)
+        self.shapes = tuple(parameter.shape for parameter in chosen.values())
+        self.sizes = tuple(math.prod(shape) for shape in self.shapes)
+        self.size = sum(self.sizes)
+        self.dtype = dtypes.pop()
+        self.device = devices.pop()
+        if not self.dtype.is_floating_point:
+            raise TypeError(f"model: parameters of type {self.dtype}; dims needs a real float type")
+        self.initial = self.flatten({name: p.detach() for name, p in chosen.items()})
+
+    def flatten(self, tensors: Mapping[str, Tensor]) -> Vector:
+        """Lay the named tensors end to end."""
+        return torch.cat([tensors[name].reshape(-1) for name in self.names])
+
+    def unflatten(self, theta: Tensor) -> dict[str, Tensor]:
+        """Cut θ (its last dimension) into the named tensors; views, no copies."""
+        pieces = theta.split(self.sizes, dim=-1)
+        return {
+            name: piece.reshape(piece.shape[:-1] + shape)
+            for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True)
+        }
+
+    def slices(self) -> dict[str, slice]:
+        """Where each named tensor lies in θ."""
+        ends = torch.tensor(self.sizes).cumsum(0).tolist()
+        starts = [0, *ends[:-1]]
+        return {n: slice(a, b) for n, a, b in zip(self.names, starts, ends, strict=True)}
+
+
+def _select(module: nn.Module, select: Selection) -> dict[str, nn.Parameter]:
+    trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    if not trainable:
+        raise ValueError(
+            "model: it has no trainable parameter; set requires_grad=True on those to sample"
+        )
+    if select is None:
+        return trainable
+    if callable(select):
+        chosen = {name: p for name, p in trainable.items() if select(name)}
+    else:
+        wanted = [select] if isinstance(select, str) else list(select)
+        for prefix in wanted:
+            if not any(name == prefix or name.startswith(prefix + ".") for name in trainable):
+                raise ValueError(
+                    f"parameters: {prefix!r} names no trainable parameter; "
+                    f"there are {', '.join(trainable)}"
+                )
+        chosen = {
+            name: p
+            for name, p in trainable.items()
+            if any(name == prefix or name.startswith(prefix + ".") for prefix in wanted)
+        }
+    if not chosen:
+        raise ValueError(f"parameters: the selection is empty; there are {', '.join(trainable)}")
+    return chosen

@@ -1,0 +1,1 @@
+"""Predictive distributions of draws, and metrics of their quality."""

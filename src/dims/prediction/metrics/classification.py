@@ -1,0 +1,74 @@
+"""Classification: log_probabilities (..., N, C), labels (N,)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from dims.prediction.metrics.checks import check_draws, check_labelled
+from dims.prediction.metrics.ranking import chance_of_exceeding
+
+__all__ = [
+    "accuracy",
+    "auroc",
+    "brier_mean",
+    "brier_sum",
+    "ensemble_log_probabilities",
+    "negative_log_likelihood",
+]
+
+
+def accuracy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Share of inputs whose most probable class is the label: (1/N) Σₙ [argmax_c p_nc = yₙ].
+
+    A tie goes to the lowest class number; draws that are certain and contradict each other tie.
+    """
+    log_p, labels = check_labelled(log_probabilities, labels)
+    return (log_p.argmax(dim=-1) == labels).double().mean(dim=-1)
+
+
+def negative_log_likelihood(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Mean surprise at the labels: −(1/N) Σₙ log p(yₙ)."""
+    log_p, labels = check_labelled(log_probabilities, labels)
+    index = labels.expand(log_p.shape[:-1]).unsqueeze(-1)
+    return -log_p.gather(-1, index).squeeze(-1).mean(dim=-1)
+
+
+def brier_sum(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Brier score summed over classes, from 0 to 2: (1/N) Σₙ Σ_c (p_nc − [yₙ = c])²."""
+    log_p, labels = check_labelled(log_probabilities, labels)
+    one_hot = torch.nn.functional.one_hot(labels, log_p.shape[-1])
+    return (log_p.exp() - one_hot).square().sum(dim=-1).mean(dim=-1)
+
+
+def brier_mean(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Brier score averaged over C classes, from 0 to 2/C: `brier_sum` / C."""
+    return brier_sum(log_probabilities, labels) / log_probabilities.shape[-1]
+
+
+def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Area under the ROC curve, one class against the rest, averaged over the classes that occur.
+
+    AUROC_c = P(p_c of an input of class c > p_c of another input) + ½ P(equal). Two classes give
+    the ordinary AUROC; nan where no class has both positives and negatives.
+    """
+    log_p, labels = check_labelled(log_probabilities, labels)
+    present = labels.unique().tolist()
+    if len(present) == 1:
+        return log_p.new_full(log_p.shape[:-2], math.nan)
+    if log_p.shape[-1] == 2:
+        # The log-odds rank like p but stay distinct where p is rounded to 0 or 1.
+        odds = log_p[..., 1] - log_p[..., 0]
+        return chance_of_exceeding(odds[..., labels == 0], odds[..., labels == 1])
+    areas = [
+        chance_of_exceeding(log_p[..., labels != c, c], log_p[..., labels == c, c]) for c in present
+    ]
+    return torch.stack(areas).mean(dim=0)
+
+
+def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
+    """Average the predictives of S draws, (S, N, C) → (N, C): log p̄ = logsumexpₛ log pₛ − log S."""
+    log_p = check_draws(log_probabilities, "log_probabilities")
+    return log_p.logsumexp(dim=0) - math.log(log_p.shape[0])

@@ -1,0 +1,1 @@
+"""From a trained network to draws: perturbations, samplers, settling, certificates, runs."""

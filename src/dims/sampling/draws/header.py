@@ -1,0 +1,188 @@
+"""The header of a draws file: written from draws, and read back with every field checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import platform
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import safetensors
+import torch
+
+from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from dims.sampling.draws.container import Draws
+from dims.sampling.draws.signature import ModelEntry, constant_hashes, hash_entries, model_entries
+from dims.sampling.draws.storage import DrawsFileError
+
+__all__ = ["Header", "parse_header", "write_header"]
+
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    "gaussian": Gaussian,
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+}
+POINT = re.compile(r"(float|bool|u?int\d{1,2})\[((?:\d{1,9}(?:,\d{1,9}){0,15})?)\]")
+DEEPEST_INPUTS = 16
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file of draws says beside its tensors."""
+
+    method: str
+    seed: int | None
+    settings: dict[str, Any]
+    verdict: list[str] | None
+    likelihood: Likelihood
+    points: int
+    effective_points: float
+    loss_scale: float
+    loss_at_map: float | None
+    outputs: int
+    input_shapes: Any
+    entries: list[ModelEntry]
+    constants: dict[str, str]
+
+    @property
+    def sampled(self) -> list[str]:
+        """The names of the tensors that form θ, in order."""
+        return [entry.name for entry in self.entries if entry.role == "sampled"]
+
+
+def write_header(draws: Draws, loss_at_map: float | None) -> str:
+    from dims import __version__  # the package imports this module
+
+    surface = draws.surface
+    names = [name for name, kind in LIKELIHOODS.items() if type(surface.likelihood) is kind]
+    if not names:
+        raise TypeError(
+            f"likelihood: a file cannot hold {type(surface.likelihood).__name__}; "
+            f"it knows {', '.join(LIKELIHOODS)}"
+        )
+    sampled = surface.vector.names
+    entries = model_entries(surface.module, sampled)
+    fields = {
+        "method": draws.method,
+        "seed": draws.seed,
+        "settings": dict(draws.settings),
+        "verdict": None if draws.verdict is None else list(draws.verdict),
+        "likelihood": names[0],
+        "likelihood_settings": dataclasses.asdict(surface.likelihood),  # type: ignore[call-overload]
+        "points": surface.points,
+        "effective_points": surface.effective_points,
+        "loss_scale": surface.loss_scale,
+        "loss_at_map": loss_at_map,
+        "outputs": surface.outputs,
+        "input_shapes": surface.input_shapes,
+        "entries": [list(entry) for entry in entries],
+        "signature": hash_entries(entries),
+        "constants": constant_hashes(surface.module, sampled),
+        "versions": {
+            "dims": __version__,
+            "torch": torch.__version__,
+            "safetensors": safetensors.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    return json.dumps(fields)
+
+
+def parse_header(text: str) -> Header:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DrawsFileError("its header is no JSON text; make it again") from error
+    if not isinstance(fields, dict):
+        raise DrawsFileError("its header is no JSON object; make it again")
+
+    def take(name: str, fits: Callable[[Any], bool]) -> Any:
+        value = fields.get(name)
+        if not fits(value):
+            raise DrawsFileError(f"its header has a bad {name!r}: {str(value)[:60]!r}")
+        return value
+
+    entries = [ModelEntry(*entry) for entry in take("entries", _are_entries)]
+    if take("signature", _is_text) != hash_entries(entries):
+        raise DrawsFileError("its header contradicts itself: the signature is of another model")
+    return Header(
+        method=take("method", lambda v: _is_text(v) and v != ""),
+        seed=take("seed", lambda v: v is None or _is_integer(v)),
+        settings=take("settings", lambda v: isinstance(v, dict)),
+        verdict=take("verdict", lambda v: v is None or _are_texts(v)),
+        likelihood=_parse_likelihood(
+            take("likelihood", lambda v: _is_text(v) and v in LIKELIHOODS),
+            take("likelihood_settings", lambda v: isinstance(v, dict)),
+        ),
+        points=take("points", lambda v: _is_integer(v) and v > 0),
+        effective_points=float(take("effective_points", _is_positive)),
+        loss_scale=float(take("loss_scale", _is_positive)),
+        loss_at_map=take("loss_at_map", lambda v: v is None or isinstance(v, float)),
+        outputs=take("outputs", lambda v: _is_integer(v) and v > 0),
+        input_shapes=take("input_shapes", _are_points),
+        entries=entries,
+        constants=take("constants", lambda v: isinstance(v, dict) and _are_texts([*v.values()])),
+    )
+
+
+def _parse_likelihood(name: str, settings: dict[str, Any]) -> Likelihood:
+    if not all(_is_number(value) for value in settings.values()):
+        raise DrawsFileError(f"its header has bad 'likelihood_settings': {settings}")
+    try:
+        return LIKELIHOODS[name](**settings)
+    except (TypeError, ValueError) as error:
+        raise DrawsFileError(f"its header has bad 'likelihood_settings': {error}") from error
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or isinstance(value, float)
+
+
+def _is_positive(value: Any) -> bool:
+    # Compared first: an integer may be too long for a float.
+    return _is_number(value) and 0 < value < 1e300 and math.isfinite(value)
+
+
+def _are_entries(value: Any) -> bool:
+    def is_entry(entry: Any) -> bool:
+        if not (isinstance(entry, list) and len(entry) == 4 and _are_texts(entry[:3])):
+            return False
+        shape = entry[3]
+        return (
+            entry[0] in ("sampled", "constant", "buffer")
+            and isinstance(shape, list)
+            and all(_is_integer(n) and 0 <= n < 2**63 for n in shape)
+        )
+
+    return (
+        isinstance(value, list)
+        and all(is_entry(entry) for entry in value)
+        and any(entry[0] == "sampled" for entry in value)
+    )
+
+
+def _are_points(value: Any, depth: int = 0) -> bool:
+    """A description of input points, as `describe_inputs` writes it."""
+    if depth > DEEPEST_INPUTS:
+        return False
+    if isinstance(value, dict):
+        return bool(value) and all(_are_points(part, depth + 1) for part in value.values())
+    if isinstance(value, list):
+        return bool(value) and all(_are_points(part, depth + 1) for part in value)
+    return isinstance(value, str) and POINT.fullmatch(value) is not None

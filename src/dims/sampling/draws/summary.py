@@ -1,0 +1,117 @@
+"""A report on draws for a person: counts, quantiles, cost, and advice where it is due."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from dims.sampling.certificate import FLAT_PRIORS, FLAT_SHARE, flat_limit
+from dims.sampling.draws.advice import advice_on, counted
+
+if TYPE_CHECKING:
+    from dims.sampling.draws.container import Draws
+
+__all__ = ["summarise"]
+
+LABELS = {
+    "loss": "loss",
+    "gradient_norm": "gradient norm",
+    "smallest_eigenvalue": "smallest eigenvalue",
+    "displacement": "displacement by settling",
+    "kinetic_energy": "kinetic energy left",
+    "energy_violation": "energy violation",
+    "energy_balance": "energy balance",
+    "arc_length": "arc length",
+}
+
+
+def summarise(draws: Draws) -> str:
+    """One paragraph each: what it is, how it ended, where the draws are, cost, advice."""
+    seed = "" if draws.seed is None else f", seed {draws.seed}"
+    blocks = [
+        [f"{counted(len(draws), 'draw')} by {draws.method!r}{seed}", *_model(draws)],
+        _endings(draws),
+        _table(draws),
+        _cost(draws),
+        _advice(draws),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _model(draws: Draws) -> list[str]:
+    surface = draws.surface
+    prior = surface.prior_precision
+    shown = f"{prior.item():.4g}" if prior.ndim == 0 else f"a vector, mean {prior.mean():.4g}"
+    return [
+        f"{surface.size} parameters, {surface.points} training points, {surface.likelihood}",
+        f"prior precision {shown}",
+    ]
+
+
+def _endings(draws: Draws) -> list[str]:
+    lines = []
+    statuses = Counter(s.name.lower().replace("_", " ") for s in draws.status if s is not None)
+    if statuses:
+        lines.append("trajectories: " + _listed(statuses))
+    if draws.verdict:
+        lines.append("verdicts: " + _listed(Counter(draws.verdict)))
+        lines += _meaning_of_minimum(draws, draws.verdict)
+    return lines
+
+
+def _meaning_of_minimum(draws: Draws, verdicts: Sequence[str]) -> list[str]:
+    """What the verdict does not say, in numbers: ε, and how many such draws bend down within it."""
+    rows = [i for i, verdict in enumerate(verdicts) if verdict == "MINIMUM"]
+    if not rows:
+        return []
+    limit = flat_limit(draws.surface)
+    span = f"±{limit:.3g} ({FLAT_PRIORS:g} times the prior's)"
+    if limit == 0:
+        span = f"±{FLAT_SHARE:g} of the largest"
+    if draws.parameters.dtype != torch.float64:
+        span += ", or what rounding blurs,"
+    lowest = draws.smallest_eigenvalue[rows]
+    bent = int((lowest < 0).sum())
+    depth = f" (lowest {float(lowest[lowest < 0].min()):.3g})" if bent else ""
+    after = {
+        "stiff": 'settle="stiff" left slopes there, settle="full" walks down them',
+        "full": 'settle="full" has walked down the slopes there',
+    }.get(str(draws.settings.get("settle")), 'slopes there are left, settle="full" walks down them')
+    return [
+        f"MINIMUM holds in stiff directions only: curvatures within {span} count as flat.",
+        f"Of the {len(rows)}, {bent} bend down in flat directions{depth}; {after}.",
+    ]
+
+
+def _table(draws: Draws) -> list[str]:
+    rows = []
+    for name, label in LABELS.items():
+        values: Tensor = getattr(draws, name)
+        values = values[values.isfinite()]
+        if len(values):
+            levels = torch.tensor([0.0, 0.5, 1.0], dtype=values.dtype, device=values.device)
+            numbers = torch.quantile(values, levels).tolist()
+            rows.append(f"{label:<26}" + "".join(f"{number:>12.4g}" for number in numbers))
+    title = " " * 26 + "".join(f"{word:>12}" for word in ("lowest", "median", "highest"))
+    return [title, *rows] if rows else []
+
+
+def _cost(draws: Draws) -> list[str]:
+    total = int(draws.evaluations.sum())
+    if total == 0:
+        return []
+    each = f"{total / len(draws):,.0f}"
+    return [f"cost: {total:,} gradients of a network, {each} a draw"]
+
+
+def _advice(draws: Draws) -> list[str]:
+    advice = advice_on(draws)
+    return ["advice:", *(f"- {line}" for line in advice)] if advice else []
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.most_common())

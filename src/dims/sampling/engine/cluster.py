@@ -1,0 +1,254 @@
+"""Jobs on the workers of a Ray cluster, or on all cores of this machine.
+
+The workers compute, this process alone writes: the store may lie on a disk that only it sees. What
+travels is the network, its data and the curvature once, and the draws back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor
+
+from dims.mechanics.batch import Progress
+from dims.sampling.draws import Draws
+from dims.sampling.engine.work import Job, Name, Result, Work, with_threads
+from dims.sampling.progress import RunProgress
+
+__all__ = ["EngineError", "Ray", "send_source"]
+
+LOOK_EVERY = 0.5  # seconds between two looks at the progress of the workers
+
+
+class EngineError(RuntimeError):
+    """Some jobs could not be computed; those that could were handed over."""
+
+
+@dataclass(frozen=True)
+class Ray:
+    """A cluster: its address, what a worker gets of it, and how often a lost job is tried again.
+
+    Without an address: that of the variable RAY_ADDRESS or, without it, this machine alone. On a
+    GPU model every worker takes one GPU. A worker that dies takes only its own job along.
+    """
+
+    address: str | None = None
+    threads: int = 1  # of each worker
+    retries: int = 3  # of a job whose worker died
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"threads: must be at least 1, got {self.threads}")
+        if self.retries < 0:
+            raise ValueError(f"retries: must not be negative, got {self.retries}")
+
+    def run(
+        self, work: Work, jobs: Sequence[Job], progress: RunProgress
+    ) -> Iterator[tuple[Job, Draws]]:
+        if not jobs:
+            return
+        ray = _import_ray()
+        device = work.start.position.device
+        if device.type == "cuda" and device.index not in (None, 0):
+            raise ValueError(
+                f"model: it is on {device}, but a worker sees its one GPU as cuda:0; "
+                'move the model with model.to("cuda:0") and fit again'
+            )
+        with _connected(ray, self.address):
+            gpus = 1 if device.type == "cuda" else 0
+            compute = ray.remote(_compute).options(
+                num_cpus=work.threads,
+                num_gpus=gpus,
+                max_retries=self.retries,
+                name="dims chunk",
+            )
+            _check_room(ray, work.threads, gpus)
+            board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1).remote()
+            sent = ray.put(work)
+            waiting = {compute.remote(sent, job, board): job for job in jobs}
+            try:
+                yield from _collect(ray, waiting, board, work, progress)
+            finally:  # also at Ctrl-C, and where a chunk could not be written
+                for reference in waiting:
+                    ray.cancel(reference, force=True)
+                ray.kill(board)
+
+    def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
+        """As they end; the first that raised is told when all others have ended."""
+        if not tasks:
+            return
+        ray = _import_ray()
+        with _connected(ray, self.address):
+            _check_room(ray, self.threads, 0)
+            call = ray.remote(_call).options(num_cpus=self.threads, max_retries=self.retries)
+            waiting = {call.remote(task, self.threads): name for name, task in tasks.items()}
+            failed: list[tuple[Name, Exception]] = []
+            try:
+                yield from _as_they_end(ray, waiting, failed, lambda: None)
+            finally:
+                for reference in waiting:
+                    ray.cancel(reference, force=True)
+        if failed:
+            name, cause = failed[0]
+            raise EngineError(
+                f"{len(failed)} of {len(tasks)} tasks failed, first {name} ({_reason(cause)}); "
+                "the same call goes on with what is missing"
+            ) from cause
+
+
+def _call(task: Callable[[], Result], threads: int) -> Result:
+    """In a worker."""
+    with with_threads(threads):
+        return task()
+
+
+def _collect(
+    ray: Any, waiting: dict[Any, Job], board: Any, work: Work, progress: RunProgress
+) -> Iterator[tuple[Job, Draws]]:
+    """Jobs as they end; what went wrong is told when all others have ended."""
+    failed: list[tuple[Job, Exception]] = []
+    look = partial(_tell, ray, board, waiting, progress)
+    for job, parts in _as_they_end(ray, waiting, failed, look):
+        progress.finish(job.rows)
+        yield job, _assemble(parts, work)
+    if failed:
+        job, cause = failed[0]
+        raise EngineError(
+            f"{len(failed)} of the chunks could not be computed, first that of {job} "
+            f"({_reason(cause)}); with a store, the same call goes on with what is missing"
+        ) from cause
+
+
+def _as_they_end(
+    ray: Any,
+    waiting: dict[Any, Name],
+    failed: list[tuple[Name, Exception]],
+    look: Callable[[], None],
+) -> Iterator[tuple[Name, Any]]:
+    """Names and results; what ends leaves `waiting`, and what raised goes into `failed`."""
+    while waiting:
+        done, _ = ray.wait(list(waiting), timeout=LOOK_EVERY)
+        look()
+        for reference in done:
+            name = waiting[reference]
+            try:
+                result = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                failed.append((name, error))
+            else:
+                yield name, result
+            del waiting[reference]
+
+
+def _tell(ray: Any, board: Any, waiting: dict[Any, Job], progress: RunProgress) -> None:
+    try:
+        posted = ray.get(board.read.remote(), timeout=LOOK_EVERY)
+    except ray.exceptions.RayError:  # it moves to another node, or all are busy
+        return
+    for job in waiting.values():
+        if job.rows in posted:
+            progress.update(job.rows, Progress(*posted[job.rows]))
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error
+    lines = str(cause).strip().splitlines() or [""]
+    return f"{type(cause).__name__}: {lines[0]}"
+
+
+class _Board:
+    """Where workers write how far they are."""
+
+    def __init__(self) -> None:
+        self.latest: dict[tuple[int, ...], tuple[float, ...]] = {}
+
+    def post(self, rows: tuple[int, ...], now: tuple[float, ...]) -> None:
+        self.latest[rows] = now
+
+    def read(self) -> dict[tuple[int, ...], tuple[float, ...]]:
+        return self.latest
+
+
+def _compute(work: Work, job: Job, board: Any) -> dict[str, Any]:
+    """In a worker: the draws without their network, which the other side has."""
+    draws = work.compute(job, _poster(board, job))
+    parts = {field.name: getattr(draws, field.name) for field in fields(Draws)}
+    del parts["surface"], parts["map_parameters"]
+    return {
+        name: value.cpu() if isinstance(value, Tensor) else value for name, value in parts.items()
+    }
+
+
+def _poster(board: Any, job: Job) -> Callable[[Progress], None]:
+    last = time.monotonic()
+
+    def post(now: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOOK_EVERY:
+            last = time.monotonic()
+            board.post.remote(job.rows, tuple(now))
+
+    return post
+
+
+def _assemble(parts: dict[str, Any], work: Work) -> Draws:
+    device = work.start.position.device
+    moved: dict[str, Any] = {
+        name: value.to(device) if isinstance(value, Tensor) else value
+        for name, value in parts.items()
+    }
+    return Draws(surface=work.start.surface, map_parameters=work.start.position, **moved)
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray.cloudpickle
+        import ray.exceptions
+    except ImportError as error:
+        raise ImportError("engine: Ray is not installed: pip install 'dims[ray]'") from error
+    return ray
+
+
+def send_source(module: ModuleType) -> None:
+    """Classes of this module travel with the work: workers cannot import a user's own file."""
+    _import_ray().cloudpickle.register_pickle_by_value(module)
+
+
+@contextmanager
+def _connected(ray: Any, address: str | None) -> Iterator[None]:
+    """Inside, a cluster: the one already joined, or one joined or begun now and left at the end."""
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent without being asked
+    try:
+        ray.init(
+            address=address, include_dashboard=None, log_to_driver=False, logging_level="error"
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise EngineError(
+            f"address: no Ray cluster at {address or 'RAY_ADDRESS'} ({_reason(error)}); look at "
+            "`ray status` there, or leave the address out to use this machine"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_room(ray: Any, cpus: int, gpus: int) -> None:
+    """A job that fits no node would wait for ever."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        raise EngineError(
+            f"engine: no node of the cluster has {cpus} CPUs and {gpus} GPUs for a worker; "
+            "add one, or give fewer threads (an existing store keeps those it was begun with)"
+        )

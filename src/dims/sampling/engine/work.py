@@ -1,0 +1,111 @@
+"""The unit of work: draws that are computed together, with the same bits whoever computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar, runtime_checkable
+
+import torch
+
+from dims.curvature import Precision
+from dims.mechanics.batch import Progress
+from dims.mechanics.integrate import resolve_solver
+from dims.mechanics.snapshot import Checkpoint
+from dims.sampling.draws import Draws
+from dims.sampling.perturbations import start_velocities
+from dims.sampling.progress import RunProgress
+from dims.sampling.samplers import Sampler, Start
+
+__all__ = ["Engine", "Job", "Name", "Result", "Work", "with_threads"]
+
+Name = TypeVar("Name")
+Result = TypeVar("Result")
+
+FINER = 0.1  # × tolerance, for draws that failed
+
+
+@dataclass(frozen=True)
+class Job:
+    """The draws of one batch: its number, theirs in the run, and whether to tread carefully."""
+
+    number: int
+    rows: tuple[int, ...]
+    finer: bool = False
+    checkpoint: Checkpoint | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        first, last = self.rows[0], self.rows[-1]
+        named = f"draw {first}" if first == last else f"draws {first} to {last}"
+        return f"{named}, retried" if self.finer else named
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything a chunk depends on beside its rows; small enough to be sent to a worker."""
+
+    start: Start
+    precision: Precision
+    sampler: Sampler
+    seed: int
+    threads: int
+
+    def compute(self, job: Job, report: Callable[[Progress], None] | None = None) -> Draws:
+        """The draws of a job. Rounding depends on the number of threads, hence it is fixed."""
+        sampler = _finer(self.sampler) if job.finer else self.sampler
+        with with_threads(self.threads):
+            velocities = torch.cat(
+                [
+                    start_velocities(self.precision, last - first, self.seed, first)
+                    for first, last in _stretches(job.rows)
+                ]
+            )
+            start = replace(self.start, checkpoint=job.checkpoint)
+            return sampler.sample(start, velocities, self.seed, report)
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Computes jobs, in any order, and hands each over as soon as it is done."""
+
+    @property
+    def threads(self) -> int:
+        """Of each worker, in a run that begins; a run that goes on keeps its own."""
+        ...
+
+    def run(
+        self, work: Work, jobs: Sequence[Job], progress: RunProgress
+    ) -> Iterator[tuple[Job, Draws]]: ...
+
+    def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
+        """Call tasks that do not depend on each other, such as the runs of an experiment."""
+        ...
+
+
+def _finer(sampler: Sampler) -> Sampler:
+    solver, tolerance = getattr(sampler, "solver", None), getattr(sampler, "tolerance", None)
+    if solver is None:
+        return sampler
+    tolerance = getattr(resolve_solver(solver, tolerance), "tolerance")  # noqa: B009
+    return replace(sampler, tolerance=FINER * tolerance)  # type: ignore[type-var]
+
+
+def _stretches(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Consecutive numbers as (first, one past the last)."""
+    first = 0
+    for place in range(1, len(rows) + 1):
+        if place == len(rows) or rows[place] != rows[place - 1] + 1:
+            yield rows[first], rows[place - 1] + 1
+            first = place
+
+
+@contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """Inside, torch uses so many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,104 @@
+"""Progress of a batch of trajectories in a terminal; silent elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from dims.mechanics.batch import Progress
+
+__all__ = ["Report", "RunProgress", "progress_reporter"]
+
+Report = Callable[[Progress], None]
+
+
+class RunProgress:
+    """Adds the progress of the chunks of a run up to that of the run, whoever computes them."""
+
+    def __init__(self, report: Report | None, rows: int, done: int = 0) -> None:
+        self.report = report
+        self.rows = rows
+        self.before = done  # of an earlier call
+        self.finished = 0
+        self.end_time = 1.0
+        self.running: dict[tuple[int, ...], Progress] = {}
+        self.last = (0.0, 0.0, 0.0)  # mean time, T and L while something moved
+
+    def update(self, chunk: tuple[int, ...], now: Progress) -> None:
+        """How far the batch of these rows is."""
+        self.running[chunk] = now
+        self.end_time = now.end_time
+        self._tell()
+
+    def finish(self, chunk: tuple[int, ...]) -> None:
+        self.running.pop(chunk, None)
+        self.finished += len(chunk)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.report is None:
+            return
+        done = self.before + self.finished + sum(now.done for now in self.running.values())
+        weights = [now.rows - now.done for now in self.running.values()]
+        moving = sum(weights)
+
+        def mean(name: str) -> float:
+            values = (getattr(now, name) for now in self.running.values())
+            total = sum(w * v for w, v in zip(weights, values, strict=True) if w)
+            return total / moving
+
+        waiting = self.rows - done - moving  # their time is 0
+        if moving:
+            share = moving / (moving + waiting)
+            self.last = (
+                mean("mean_time") * share,
+                mean("mean_kinetic_energy"),
+                mean("mean_loss"),
+            )
+        self.report(Progress(done, self.rows, self.end_time, *self.last))
+
+
+@contextmanager
+def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | None]:
+    """A callback for `integrate`: the given one, a bar (in a terminal, with rich), or none."""
+    if callable(progress):
+        yield progress
+        return
+    bar = _bar() if progress and sys.stderr.isatty() else None
+    if bar is None:
+        yield None
+        return
+    with bar:
+        task = bar.add_task(label, total=None)
+
+        def report(now: Progress) -> None:
+            bar.update(
+                task,
+                total=now.rows * now.end_time,
+                completed=now.done * now.end_time + (now.rows - now.done) * now.mean_time,
+                description=(
+                    f"{label}: {now.done}/{now.rows} done, t {now.mean_time:.3g}, "
+                    f"T {now.mean_kinetic_energy:.3g}, L {now.mean_loss:.4g}"
+                ),
+            )
+
+        yield report
+
+
+def _bar():  # type: ignore[no-untyped-def]  # rich is an extra
+    try:
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    from rich.console import Console
+
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        refresh_per_second=4,
+    )

@@ -1,0 +1,183 @@
+"""`settle`: bring the ends of trajectories to rest.
+
+Friction that grows with the speed decays like 1/t, so a trajectory still rings in the stiff
+directions of the loss when its time is up. "stiff" lets gradient flow
+
+    θ' = −∇L(θ),     a mode of curvature λ keeps e^(−λτ) of its way to the minimum
+
+act for just as long as the gradient needs to fall by a factor, but never so long that the flat
+modes move: those that only the prior bends, λ = δ, keep nine tenths of their way. What is left of
+the gradient then lies along them, and so does the diversity of the draws. "full" walks on to the
+minimum below.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from dims.model.network import BatchedNetwork
+from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, check_rows
+from dims.sampling import descent
+from dims.sampling.descent import Descent, Plan
+from dims.surface.base import BaseSurface
+
+__all__ = ["SettleStatus", "Settled", "prior_curvature", "settle"]
+
+TOLERANCE = 1e-6  # ‖g‖ ≤ 1e-6·(1 + |L|) is a minimum for all purposes
+FLAT_WAY = 0.1  # δ·τ: the share of its way that a flat mode goes
+MAX_SPACE = {"stiff": 100, "full": 300}
+MAX_EVALUATIONS = {"stiff": 20_000, "full": 100_000}
+MEMORY = 2**30  # bytes of Krylov vectors alive at once
+
+
+class SettleStatus(Enum):
+    """How settling ended for a row, and what to do about it."""
+
+    SETTLED = (descent.ARRIVED, "the gradient reached its goal")
+    TIME_SPENT = (
+        descent.TIME_SPENT,
+        "max_time of gradient flow passed before the gradient reached its goal: what is left of it "
+        "lies in the flat directions; raise max_time if they may move",
+    )
+    BUDGET_SPENT = (
+        descent.BUDGET_SPENT,
+        "used max_evaluations before the gradient reached its goal; raise it to go on",
+    )
+    STALLED = (
+        descent.STALLED,
+        "no step lowers the loss or the gradient beyond rounding; this is as far as the precision "
+        "goes: use float64 for more, or a smooth activation",
+    )
+    NOT_FINITE = (
+        descent.NOT_FINITE,
+        "the loss or its gradient is NaN or infinite at the start, which is kept: look at the "
+        "status of its trajectory",
+    )
+
+    def __init__(self, code: int, advice: str) -> None:
+        self.code = code
+        self.advice = advice
+
+    @property
+    def ok(self) -> bool:
+        """Whether the row is at rest as asked: its gradient small, or along flat directions."""
+        return self in (SettleStatus.SETTLED, SettleStatus.TIME_SPENT)
+
+    @classmethod
+    def from_code(cls, code: int) -> SettleStatus:
+        return next(status for status in cls if status.code == code)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Where each row came to rest, and what it took."""
+
+    positions: RowVectors
+    loss: RowScalars
+    start_loss: RowScalars
+    gradient_norm: RowScalars
+    start_gradient_norm: RowScalars
+    displacement: RowScalars  # ‖θ − θ at the start‖
+    time: RowScalars  # τ: a mode of curvature λ kept e^(−λτ) ("stiff"), step by step
+    evaluations: RowIntegers  # gradients and Hessian-vector products
+    status: list[SettleStatus]
+
+    @property
+    def converged(self) -> RowFlags:
+        """Which rows reached the goal of their gradient."""
+        flags = [status is SettleStatus.SETTLED for status in self.status]
+        return torch.tensor(flags, dtype=torch.bool, device=self.loss.device)
+
+
+def settle(
+    surface: BaseSurface,
+    thetas: Tensor,
+    method: str = "stiff",
+    *,
+    reduction: float = 100.0,
+    max_time: float | None = None,
+    max_evaluations: int | None = None,
+) -> Settled:
+    """Bring every row to rest: in the stiff directions ("stiff") or at the minimum below ("full").
+
+    "stiff" stops at ‖g‖ ≤ max(‖g₀‖/reduction, 1e-6·(1 + |L|)), or after the time `max_time`: a mode
+    of curvature λ keeps e^(−λ·max_time) of its way at least. By default 0.1/δ on a network with
+    prior precision δ (times `loss_scale`), no limit on other surfaces. "full" stops at
+    ‖g‖ ≤ 1e-6·(1 + |L|). No row ends above its start (but for rounding); a row that cannot go on
+    keeps the last place it reached, and its status says why.
+    """
+    if not isinstance(surface, BaseSurface):
+        raise TypeError(f"surface: expected a Surface or LossSurface, got {type(surface).__name__}")
+    check_rows("thetas", thetas)
+    plan = _plan(surface, method, reduction, max_time, max_evaluations)
+    thetas = thetas.detach()
+    size = thetas.shape[1]
+    row_bytes = (min(plan.max_space, size) + 1) * size * thetas.element_size()
+    together = max(1, MEMORY // row_bytes)
+    ends = [descent.descend(surface, rows, plan) for rows in thetas.split(together)]
+    return _report(thetas, ends)
+
+
+def _plan(
+    surface: BaseSurface,
+    method: str,
+    reduction: float,
+    max_time: float | None,
+    max_evaluations: int | None,
+) -> Plan:
+    if method not in MAX_SPACE:
+        raise ValueError(f"method: {method!r} is unknown; there are 'stiff' and 'full'")
+    if not reduction > 1:
+        raise ValueError(f"reduction: must be above 1, got {reduction}")
+    if max_time is not None and not max_time > 0:
+        raise ValueError(f"max_time: must be positive, got {max_time}")
+    if method == "full" and (max_time is not None or reduction != 100.0):
+        raise ValueError("max_time, reduction: for method 'stiff' only; 'full' has a fixed goal")
+    if max_evaluations is not None and max_evaluations < 1:
+        raise ValueError(f"max_evaluations: must be at least 1, got {max_evaluations}")
+    if max_time is None:
+        max_time = _flat_time(surface) if method == "stiff" else math.inf
+    return Plan(
+        reach=descent.flow if method == "stiff" else descent.newton,
+        reduction=reduction if method == "stiff" else math.inf,
+        tolerance=TOLERANCE,
+        max_time=max_time,
+        max_evaluations=MAX_EVALUATIONS[method] if max_evaluations is None else max_evaluations,
+        max_space=MAX_SPACE[method],
+    )
+
+
+def prior_curvature(surface: BaseSurface | BatchedNetwork) -> float:
+    """c·δ, the curvature of directions about which the data say nothing; 0 without a prior."""
+    if not isinstance(surface, BatchedNetwork):
+        return 0.0
+    return surface.loss_scale * float(surface.prior_precision.median())
+
+
+def _flat_time(surface: BaseSurface) -> float:
+    """τ = 0.1/(c·δ): the time in which a mode that only the prior bends goes a tenth of its way."""
+    flat = prior_curvature(surface)
+    return FLAT_WAY / flat if flat > 0 else math.inf
+
+
+def _report(thetas: RowVectors, ends: list[Descent]) -> Settled:
+    def joined(name: str) -> Tensor:
+        return torch.cat([getattr(end, name) for end in ends])
+
+    positions = joined("position")
+    return Settled(
+        positions=positions,
+        loss=joined("loss"),
+        start_loss=joined("start_loss"),
+        gradient_norm=joined("gradient_norm"),
+        start_gradient_norm=joined("start_norm"),
+        displacement=torch.linalg.vector_norm((positions - thetas).double(), dim=-1),
+        time=joined("time"),
+        evaluations=joined("evaluations"),
+        status=[SettleStatus.from_code(int(code)) for code in joined("status")],
+    )

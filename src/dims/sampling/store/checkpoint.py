@@ -1,0 +1,85 @@
+"""A chunk that is half done, in a file: long trajectories do not start anew."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import Tensor
+
+from dims.mechanics.snapshot import SnapshotError
+from dims.sampling.draws import DrawsFileError
+from dims.sampling.draws.storage import read, write
+from dims.sampling.store.folder import StoreWarning, is_plain_file, read_small
+from dims.sampling.store.manifest import LARGEST_MANIFEST, MANIFEST, digest_of
+
+__all__ = ["FileCheckpoint"]
+
+EVERY = 60.0  # seconds
+DEAREST = 0.02  # the part of the time that writing may take
+
+
+@dataclass
+class FileCheckpoint:
+    """The state of one batch of one run; a file of any other is refused.
+
+    It travels with its job. A worker that does not see the store does without.
+    """
+
+    path: Path
+    run: str  # the digest of its manifest
+    rows: tuple[int, ...]
+    largest: int  # bytes
+    every: float = field(default_factory=lambda: EVERY)
+    last: float = field(default_factory=time.monotonic)
+    here: bool = True
+
+    def load(self) -> dict[str, Tensor] | None:
+        self.last = time.monotonic()
+        self.here = self._sees_the_store()
+        if not self.here or not (self.path.exists() or self.path.is_symlink()):
+            return None
+        try:
+            if not is_plain_file(self.path) or self.path.stat().st_size > self.largest:
+                raise DrawsFileError("a link, no file, or too large")
+            header, tensors = read(self.path)
+            if header != self._header():
+                raise DrawsFileError("of other rows or of another run")
+        except (DrawsFileError, OSError) as error:
+            self._warn(str(error))
+            return None
+        return tensors
+
+    def due(self) -> bool:
+        return self.here and time.monotonic() - self.last >= self.every
+
+    def save(self, tensors: dict[str, Tensor]) -> None:
+        began = time.monotonic()
+        copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+        try:
+            write(self.path, copies, self._header(), overwrite=True)
+        except OSError as error:  # the chunk itself may still fit
+            self._warn(f"could not be written ({error})", "the run goes on without")
+            self.here = False
+        self.last = time.monotonic()
+        self.every = max(self.every, (self.last - began) / DEAREST)
+
+    def refuse(self, error: SnapshotError) -> None:
+        self._warn(str(error))
+
+    def _header(self) -> str:
+        return json.dumps({"run": self.run, "rows": self.rows})
+
+    def _sees_the_store(self) -> bool:
+        """A worker elsewhere may see no such folder, or one that belongs to another run."""
+        try:
+            content = read_small(self.path.with_name(MANIFEST), LARGEST_MANIFEST)
+            return content is not None and digest_of(json.loads(content)) == self.run
+        except (OSError, ValueError, RecursionError):
+            return False
+
+    def _warn(self, what: str, then: str = "the chunk starts anew") -> None:
+        warnings.warn(f"{self.path}: {what}; {then}", StoreWarning, stacklevel=2)

@@ -1,0 +1,193 @@
+"""Draws of a run: from its folder where they are, else computed and put there."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dims.sampling.draws import Draws, DrawsFileError, load
+from dims.sampling.draws.container import ROW_NUMBERS
+from dims.sampling.engine import Job
+from dims.sampling.store.checkpoint import FileCheckpoint
+from dims.sampling.store.folder import StoreError, StoreWarning, is_plain_file, locked, make_folder
+from dims.sampling.store.manifest import agree, digest_of
+from dims.surface.loss import LossSurface
+
+__all__ = ["failed_rows", "jobs_of", "join", "sample_in_store"]
+
+VERSION = 1
+HEADROOM = 2**26  # bytes of a chunk beside its parameters: its header and diagnostics
+
+# Computes jobs with so many threads each, of which so many rows are already done.
+Compute = Callable[[Sequence[Job], int, int], Iterator[tuple[Job, Draws]]]
+
+
+def sample_in_store(
+    folder: str | os.PathLike[str],
+    run: dict[str, Any],
+    count: int,
+    chunk_size: int,
+    surface: LossSurface,
+    compute: Compute,
+    *,
+    retry_failed: bool = False,
+) -> Draws:
+    """Draws 0 … count − 1, from the folder where they are, else by `compute`.
+
+    `run` says what they depend on, in JSON's types; it must be the same at every call, but for
+    `threads`, which stays what it was at the first. With `retry_failed`, draws that failed are
+    tried once more, with a finer tolerance, and replaced where that helps.
+    """
+    place = Path(folder)
+    make_folder(place)
+    wanted = {"version": VERSION, "count": count, "chunk_size": chunk_size, **run}
+    with locked(place) as writable:
+        manifest = agree(place, wanted, writable)
+        if writable:
+            _sweep(place)
+        store = _Store(place, surface, digest_of(manifest), manifest["threads"], writable)
+        chunks = store.complete(list(jobs_of(count, chunk_size)), compute)
+        if retry_failed:
+            again = {
+                job: Job(job.number, tuple(job.rows[i] for i in failed_rows(draws)), finer=True)
+                for job, draws in chunks.items()
+                if failed_rows(draws)
+            }
+            retried = store.complete(list(again.values()), compute)
+            for job, second in again.items():
+                chunks[job] = _mend(chunks[job], job, retried[second], second)
+    return join(chunks.values())
+
+
+def jobs_of(count: int, chunk_size: int) -> Iterator[Job]:
+    """The chunks of a run."""
+    for number, first in enumerate(range(0, count, chunk_size)):
+        yield Job(number, tuple(range(first, min(first + chunk_size, count))))
+
+
+def failed_rows(draws: Draws) -> list[int]:
+    """Draws whose trajectory did not end as asked, or that are not finite."""
+    finite = draws.parameters.isfinite().all(dim=1).tolist()
+    ended = [status is None or status.ok for status in draws.status]
+    return [i for i, fine in enumerate(zip(finite, ended, strict=True)) if not all(fine)]
+
+
+@dataclass(frozen=True)
+class _Store:
+    """The chunks of one run in one folder."""
+
+    place: Path
+    surface: LossSurface
+    digest: str
+    threads: int
+    writable: bool
+
+    def complete(self, jobs: Sequence[Job], compute: Compute) -> dict[Job, Draws]:
+        """All jobs, in order: those in the folder as they are there, the others computed."""
+        found = {job: draws for job in jobs if (draws := self._stored(job)) is not None}
+        missing = [job for job in jobs if job not in found]
+        if missing and not self.writable:
+            raise StoreError(
+                f"{self.place}: cannot be written to, with {missing[0]} not there; "
+                "make it writable, or give another folder"
+            )
+        done = sum(len(job.rows) for job in found)
+        missing = [replace(job, checkpoint=self._checkpoint(job)) for job in missing]
+        for job, draws in compute(missing, self.threads, done) if missing else ():
+            self._keep(job, draws)
+            found[job] = draws
+        return {job: found[job] for job in jobs}
+
+    def _path(self, job: Job) -> Path:
+        kind = "retry" if job.finer else "chunk"
+        return self.place / f"{kind}_{job.number:05d}.safetensors"
+
+    def _checkpoint(self, job: Job) -> FileCheckpoint:
+        path = self._path(job)
+        name = path.name.replace("chunk", "partial").replace("retry", "partial_retry")
+        # Dozens of vectors for each row, and the energy pages of a long way.
+        largest = 64 * self._bytes(job) + 2**30
+        return FileCheckpoint(path.with_name(name).absolute(), self.digest, job.rows, largest)
+
+    def _bytes(self, job: Job) -> int:
+        """Of the parameters of a job, the trained ones and the prior's included."""
+        vector = self.surface.vector
+        return (len(job.rows) + 2) * vector.size * vector.dtype.itemsize
+
+    def _mark(self, job: Job) -> dict[str, Any]:
+        return {"store_rows": list(job.rows), "store_run": self.digest}
+
+    def _keep(self, job: Job, draws: Draws) -> None:
+        path = self._path(job)
+        marked = replace(draws, settings={**draws.settings, **self._mark(job)})
+        try:
+            marked.save(path, overwrite=True)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{path}: {job} could not be kept ({error.strerror or error}); the chunks before "
+                "are safe: make room or make it writable, then make the same call again",
+            ) from error
+        self._checkpoint(job).path.unlink(missing_ok=True)
+
+    def _stored(self, job: Job) -> Draws | None:
+        """The draws of a file; None, with a warning, where they are not what they must be."""
+        path, mark = self._path(job), self._mark(job)
+        if not path.exists() and not path.is_symlink():
+            return None
+        try:
+            self._check_file(path, job)
+            draws = load(path, self.surface.module)
+            if any(draws.settings.get(key) != value for key, value in mark.items()):
+                raise DrawsFileError(f"{path}: of other rows or of another run")
+            if len(draws) != len(job.rows):
+                raise DrawsFileError(f"{path}: {len(draws)} draws for {len(job.rows)} rows")
+        except (DrawsFileError, OSError) as error:
+            warnings.warn(f"{error}: computed again", StoreWarning, stacklevel=5)
+            return None
+        settings = {key: value for key, value in draws.settings.items() if key not in mark}
+        return replace(draws, surface=self.surface, settings=settings)
+
+    def _check_file(self, path: Path, job: Job) -> None:
+        """Before a byte is read: a file far larger than its draws would fill the memory."""
+        if not is_plain_file(path):
+            raise DrawsFileError(f"{path}: a link or no file")
+        if path.stat().st_size > self._bytes(job) + HEADROOM:
+            raise DrawsFileError(f"{path}: larger than its draws can be")
+
+
+def _sweep(place: Path) -> None:
+    """Away with what a process left that was killed while it wrote."""
+    for name in ("chunk", "retry", "partial", "manifest"):
+        for leftover in place.glob(f".{name}*.part"):
+            leftover.unlink(missing_ok=True)
+
+
+def _mend(draws: Draws, job: Job, again: Draws, second: Job) -> Draws:
+    """The retried draws in the place of those that failed, but for those that failed again."""
+    failed = set(failed_rows(again))
+    pool = join([draws, again])
+    order = list(range(len(draws)))
+    for place, row in enumerate(second.rows):
+        if place not in failed:
+            order[job.rows.index(row)] = len(draws) + place
+    return pool.select(order)
+
+
+def join(chunks: Iterable[Draws]) -> Draws:
+    """One after the other; what does not belong to rows is that of the first."""
+    chunks = list(chunks)
+    joined: dict[str, Any] = {}
+    for name in (field.name for field in fields(Draws)):
+        values = [getattr(chunk, name) for chunk in chunks]
+        if name in ("parameters", "evaluations", *ROW_NUMBERS):
+            joined[name] = torch.cat(values)
+        elif name in ("status", "verdict") and values[0] is not None:
+            joined[name] = [entry for value in values for entry in value]
+    return replace(chunks[0], **joined)

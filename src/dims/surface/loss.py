@@ -1,0 +1,261 @@
+"""The loss of a network on its training data, as a surface over its flat parameters."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dims.model.likelihoods import Likelihood, resolve_likelihood
+from dims.model.network import BatchedNetwork
+from dims.model.parameters import ParameterVector, Selection
+from dims.model.shapes import RowScalars, RowVectors, check_rows, check_vectors
+from dims.model.torch_support.activations import with_cheap_gelu
+from dims.model.torch_support.compiling import compile_for
+from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
+from dims.model.torch_support.tf32 import warn_of_tf32
+from dims.model.training_data import Inputs, collect, describe_inputs, slice_inputs
+from dims.surface.base import BaseSurface, grad_and_hvp_of
+
+__all__ = ["LossSurface"]
+
+PRODUCT_COST = 3  # memory of a Hessian-vector product in units of a gradient's
+
+
+class LossSurface(BatchedNetwork, BaseSurface):
+    """L(θ) = c·( (n/N)·Σᵢ −log p(yᵢ|f_θ(xᵢ)) + ½ Σₖ δₖ θₖ² ), a sum over the data.
+
+    n = `effective_points` tempers the likelihood alone (N when None), c = `loss_scale` scales
+    likelihood and prior together, δ = `prior_precision` is a number or a vector (K,). Activations
+    of at most `memory_budget` bytes are alive at once: points and rows are processed in chunks.
+    The given model is copied and never modified.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Any,
+        likelihood: str | Likelihood,
+        prior_precision: float | Tensor = 1.0,
+        *,
+        effective_points: float | None = None,
+        loss_scale: float = 1.0,
+        parameters: Selection = None,
+        memory_budget: int | None = None,
+    ) -> None:
+        super().__init__(model, parameters, memory_budget)
+        warn_of_tf32(self.module, self.vector.device, self.vector.dtype)
+        self._module_for_gradients = with_cheap_gelu(self.module)
+        self.data = collect(data, self.vector.device, self.vector.dtype)
+        self.points = len(self.data.targets)
+        outputs = self._check_outputs()
+        self.outputs = outputs.shape[-1]
+        self.input_shapes = describe_inputs(self.data.inputs)
+        self.likelihood = resolve_likelihood(likelihood, self.outputs)
+        self.data = self.data._replace(
+            targets=self.likelihood.check_targets(outputs, self.data.targets)
+        )
+        self.prior_precision = _check_precision(prior_precision, self.vector)
+        self.effective_points = _check_positive(
+            "effective_points", effective_points, float(self.points)
+        )
+        self.loss_scale = _check_positive("loss_scale", loss_scale, 1.0)
+        self._chunks = Chunks.on(
+            self.vector.device, self.memory_budget, self._measure_bytes_per_point()
+        )
+        if not self.value(self.vector.initial.unsqueeze(0)).isfinite().all():
+            raise ValueError(
+                "model: the loss on the training data is NaN or infinite; look for outputs that "
+                "overflow and for points far outside the others"
+            )
+
+    @property
+    def likelihood_scale(self) -> float:
+        """The factor on the summed −log p: c·n/N."""
+        return self.loss_scale * self.effective_points / self.points
+
+    @property
+    def bytes_per_point(self) -> int:
+        """Memory of one more data point in one gradient, measured on the network."""
+        return self._chunks.bytes_per_point
+
+    def with_settings(
+        self,
+        *,
+        likelihood: Likelihood | None = None,
+        prior_precision: float | Tensor | None = None,
+    ) -> LossSurface:
+        """The same network and data under another likelihood or prior; nothing is copied."""
+        other = copy.copy(self)
+        if likelihood is not None:
+            other.likelihood = likelihood
+        if prior_precision is not None:
+            other.prior_precision = _check_precision(prior_precision, self.vector)
+        return other
+
+    def value(self, thetas: RowVectors) -> RowScalars:
+        self._check_thetas(thetas)
+        values = self._prior(thetas)
+        with torch.no_grad():
+            for rows in self._chunks.rows(len(thetas), self.points):
+                for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                    values[rows] += self._data_term(thetas[rows], inputs, targets)
+        return values
+
+    def value_and_grad(self, thetas: RowVectors) -> tuple[RowScalars, RowVectors]:
+        self._check_thetas(thetas)
+        thetas = thetas.detach()
+        values, gradients = self._prior(thetas), self._prior_gradient(thetas)
+        if torch.compiler.is_compiling():
+            terms, slopes = self._traceable_gradient(thetas, *self.data)
+            return values + terms, gradients + slopes
+        for rows in self._chunks.rows(len(thetas), self.points):
+            for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
+                values[rows] += terms
+                gradients[rows] += slopes
+        return values, gradients
+
+    def in_one_piece(self, rows: int) -> bool:
+        return self._chunks.points(slice(0, rows)) >= self.points
+
+    def with_compiled_gradient(self) -> LossSurface:
+        """The number of rows that comes first is compiled for. The few that are left at the end of
+        a batch are not worth another compilation, which takes as long as a hundred steps."""
+        other = copy.copy(self)
+        compiled = compile_for(self.vector.device, self._traceable_gradient)
+        rows: int | None = None
+
+        def gradient(thetas: Tensor, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
+            nonlocal rows
+            rows = rows or len(thetas)
+            chosen = compiled if len(thetas) == rows else self._data_gradient
+            return chosen(thetas, inputs, targets)
+
+        other._data_gradient = gradient  # type: ignore[method-assign]
+        other.compiled = True
+        return other
+
+    def _data_gradient(
+        self, thetas: Tensor, inputs: Inputs, targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        leaf = thetas.clone().requires_grad_()
+        with torch.enable_grad():
+            terms = self._data_term(leaf, inputs, targets)
+            (gradients,) = torch.autograd.grad(terms.sum(), leaf)
+        return terms.detach(), gradients
+
+    def _traceable_gradient(
+        self, thetas: Tensor, inputs: Inputs, targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same, written so that the compiler sees one graph."""
+
+        def data_loss(theta: Tensor) -> Tensor:
+            tensors = self.vector.unflatten(theta)
+            outputs = self.network(tensors, inputs, self._module_for_gradients)
+            terms = self.likelihood.negative_log(outputs, targets)
+            return self.likelihood_scale * terms.sum(dtype=torch.float64)
+
+        gradients, values = torch.vmap(torch.func.grad_and_value(data_loss))(thetas)
+        return values, gradients
+
+    def grad_and_hvp(
+        self, thetas: RowVectors, vectors: RowVectors
+    ) -> tuple[RowVectors, RowVectors]:
+        self._check_thetas(thetas)
+        check_vectors(thetas, vectors)
+        thetas = thetas.detach()
+        gradients = self._prior_gradient(thetas)
+        products = self._prior_gradient(vectors)
+        chunks = replace(self._chunks, bytes_per_point=PRODUCT_COST * self.bytes_per_point)
+        for rows in chunks.rows(len(thetas), self.points):
+            leaf = thetas[rows].clone().requires_grad_()
+            for inputs, targets in self.data.chunks(chunks.points(rows)):
+                with torch.enable_grad():
+                    total = self._data_term(leaf, inputs, targets).sum()
+                    gradient, product = grad_and_hvp_of(total, leaf, vectors[rows])
+                gradients[rows] += gradient
+                products[rows] += product
+        return gradients, products
+
+    def _check_thetas(self, thetas: Tensor) -> None:
+        check_rows("thetas", thetas)
+        if thetas.shape[1] != self.size:
+            raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
+        if thetas.dtype != self.vector.dtype or thetas.device != self.vector.device:
+            raise TypeError(
+                f"thetas: {thetas.dtype} on {thetas.device}, the model has {self.vector.dtype} on "
+                f"{self.vector.device}; convert one of them"
+            )
+
+    def _data_term(self, thetas: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
+        outputs = self.forward(thetas, inputs)
+        terms = self.likelihood.negative_log(outputs, targets)
+        return self.likelihood_scale * terms.sum(-1, dtype=torch.float64)
+
+    def _prior(self, thetas: Tensor) -> Tensor:
+        weighted = thetas.detach().square() * self.prior_precision
+        return 0.5 * self.loss_scale * weighted.sum(-1, dtype=torch.float64)
+
+    def _prior_gradient(self, thetas: Tensor) -> Tensor:
+        return self.loss_scale * self.prior_precision * thetas
+
+    def _measure_bytes_per_point(self) -> int:
+        def one_row(points: int) -> None:
+            leaf = self.vector.initial.unsqueeze(0).clone().requires_grad_()
+            targets = self.data.targets[[0] * points]
+            self._data_term(leaf, slice_inputs(self.data.inputs, [0] * points), targets)
+
+        return measure_bytes_per_point(one_row)
+
+    def _check_outputs(self) -> Tensor:
+        """Run the network twice on a few points: the right shape, finite, and deterministic?"""
+        tensors = self.vector.unflatten(self.vector.initial)
+        if not torch.isfinite(self.vector.initial).all():
+            raise ValueError("model: its parameters contain NaN or infinite values")
+        few = slice_inputs(self.data.inputs, slice(0, 8))
+        try:
+            with torch.no_grad():
+                first, second = self.network(tensors, few), self.network(tensors, few)
+        except (RuntimeError, TypeError, AttributeError, LookupError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(
+                f"data: the model refuses the training inputs, {describe_inputs(few)} a point "
+                f"({reason}); give them in the shape and type it was trained on, and a model "
+                "whose output is one tensor"
+            ) from error
+        if first.ndim != 2 or len(first) != min(8, self.points):
+            raise ValueError(
+                f"model: its outputs must have shape (points, outputs), got {tuple(first.shape)}"
+            )
+        if not torch.equal(first, second):
+            raise ValueError(
+                "model: two calls on the same inputs differ, so its loss is not a function of θ; "
+                "remove random layers or call model.eval()"
+            )
+        if not torch.isfinite(first).all():
+            raise ValueError("model: its outputs on the training data contain NaN or infinities")
+        return first.new_empty(self.points, first.shape[-1])
+
+
+def _check_precision(precision: float | Tensor, vector: ParameterVector) -> Tensor:
+    tensor = torch.as_tensor(precision, dtype=vector.dtype, device=vector.device).detach()
+    if tensor.ndim > 1 or (tensor.ndim == 1 and len(tensor) != vector.size):
+        raise ValueError(
+            f"prior_precision: expected a number or a vector of length {vector.size}, got shape "
+            f"{tuple(tensor.shape)}"
+        )
+    if not torch.isfinite(tensor).all() or (tensor < 0).any():
+        raise ValueError("prior_precision: must be finite and not negative")
+    return tensor
+
+
+def _check_positive(name: str, value: float | None, default: float) -> float:
+    number = float(default if value is None else value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name}: must be positive and finite, got {value}")
+    return number

@@ -1,0 +1,89 @@
+"""Every help fits a screen, gives an example that is no fiction, and the options agree."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dims.commands import app
+
+LINES, COLUMNS = 40, 80
+
+
+def commands(
+    group: click.Command, path: tuple[str, ...] = ()
+) -> dict[tuple[str, ...], click.Command]:
+    """All commands with their names, groups included."""
+    found = {path: group}
+    for name, command in getattr(group, "commands", {}).items():
+        found |= commands(command, (*path, name))
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app))
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    environment = {"COLUMNS": str(COLUMNS), "TERMINAL_WIDTH": str(COLUMNS), "NO_COLOR": "1"}
+    result = CliRunner().invoke(app, [*path, "--help"], env=environment)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_all_commands_are_seen():
+    names = {"bench", "data", "demo", "init", "report", "reproduce", "sample"}
+    assert {path[0] for path in COMMANDS if path} == names
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_fits_a_screen(path):
+    lines = help_of(path).splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_has_an_example_that_can_be_called(path):
+    example = re.search(r"Example: dims (.*)$", COMMANDS[path].help or "", flags=re.MULTILINE)
+    assert example is not None
+    words = shlex.split(example[1])
+    command, rest = COMMANDS[()], words
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    if not hasattr(COMMANDS[path], "commands"):
+        assert command is COMMANDS[path]
+    command.make_context("dims", list(rest))  # parses, or raises
+
+
+def test_shared_options_are_explained_and_where_they_belong():
+    where: dict[str, set[str]] = {}
+    for path, command in COMMANDS.items():
+        for option in command.params:
+            for name in option.opts:
+                where.setdefault(name, set()).add(" ".join(path))
+                assert option.help or not name.startswith("--"), (path, name)
+    leaves = {" ".join(path) for path, c in COMMANDS.items() if not hasattr(c, "commands")}
+    experiments = {name for name in leaves if name.startswith("reproduce")}
+    assert where["--quick"] == {*experiments, "bench"}
+    assert where["--out"] == {*experiments, "bench", "demo", "report", "sample"}
+    assert where["--json"] == {"sample", "data list"}
+    # `uci` has --seeds, and two pictures have no randomness.
+    drawn = experiments - {"reproduce uci", "reproduce curve", "reproduce surface-2d"}
+    assert where["--seed"] == {*drawn, "bench", "demo", "sample"}
+
+
+def test_exit_codes_of_the_page_are_those_of_the_program():
+    from pathlib import Path
+
+    from dims.commands import sample
+
+    page = (Path(__file__).parents[2] / "docs/commands.md").read_text()
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
+    module = __import__("sys").modules[sample.__module__]
+    used = {module.CANNOT_GO_ON, module.BAD_INPUT, module.FAILED_DRAWS, module.INTERRUPTED}
+    assert told == {0, *used}
