@@ -54,7 +54,9 @@ def score(log_probabilities: Tensor, targets: Tensor) -> dict[str, float]:
     }
 
 
-def follow(surface: dims.LossSurface, velocities: Tensor, say: Any) -> tuple[dims.Path, float]:
+def follow(
+    surface: dims.LossSurface, velocities: Tensor, say: Any
+) -> tuple[dims.Trajectories, float]:
     torch.cuda.synchronize()
     began = last = time.perf_counter()
 

@@ -30,7 +30,9 @@ def deep_linear(theta: Tensor) -> Tensor:
     return 0.5 * (theta[0] * theta[1] - 1).square()
 
 
-def travel(function: Any, start: list[float], speed: float, count: int, frames: int) -> dims.Path:
+def travel(
+    function: Any, start: list[float], speed: float, count: int, frames: int
+) -> dims.Trajectories:
     """`count` particles from one start; positions are kept at `frames` times.
 
     They start slowly in the animation: times are spaced like squares.
@@ -48,7 +50,7 @@ def travel(function: Any, start: list[float], speed: float, count: int, frames: 
     )
 
 
-def animate(ball: dims.Path, valley: dims.Path, path: Path) -> None:
+def animate(ball: dims.Trajectories, valley: dims.Trajectories, path: Path) -> None:
     from matplotlib.animation import FuncAnimation, PillowWriter
 
     with figure_style() as plt:

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from dims.errors import NotAMinimumWarning
 from dims.estimators import DimsClassifier, DimsRegressor
-from dims.sampling.posterior import NotAMinimumWarning
 
 FAST: dict[str, Any] = {
     "hidden": (4,),
@@ -200,7 +200,7 @@ def test_slope_at_the_start_is_told_where_refining_is_off():
 
 
 def test_draws_that_end_early_are_told(monkeypatch):
-    monkeypatch.setattr("dims.mechanics.solvers.rows.Status.ok", False)
+    monkeypatch.setattr("dims.mechanics.status.Status.ok", False)
     with pytest.warns(ConvergenceWarning, match="4 of 4 draws ended early"):
         DimsRegressor(**FAST, random_state=0).fit(*sine())
 

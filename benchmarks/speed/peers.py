@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dims.mechanics.batch import SHRINK, SMALLEST_COMPILED, batch_sizes
 from dims.mechanics.dynamics import Dynamics, dissipative, geodesic, kinetic_energy
-from dims.mechanics.integrate import Path, integrate
+from dims.mechanics.integrate import Trajectories, integrate
 from dims.mechanics.ledger import VIOLATION_FLOOR
 from dims.surface.loss import LossSurface
 from dims_paper.snelson_network import SnelsonProblem, load_problem
@@ -76,7 +76,7 @@ def _ours(
     *,
     compiled: bool = False,
     solver: str = "rattle",
-) -> tuple[dict[str, Any], Path]:
+) -> tuple[dict[str, Any], Trajectories]:
     surface = problem.surface
     clock = _Clock()
     path = integrate(

@@ -8,15 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dims.commands.pages.parts import (
-    CITATION,
-    ReportError,
-    column,
-    confidence_sets,
-    motion,
-    pairs,
-    table,
-)
+from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
+from dims.errors import ReportError
 from dims_paper.join import joined
 
 __all__ = ["read_results", "results_page"]

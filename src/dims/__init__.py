@@ -11,23 +11,45 @@ from typing import Any
 _collecting = gc.isenabled()
 gc.disable()
 try:
-    from dims.baselines import HmcWarning, deep_ensemble, hmc, last_layer, swag
+    from dims.baselines import deep_ensemble, hmc, last_layer, swag
+    from dims.errors import (
+        CompileWarning,
+        DimsDeprecationWarning,
+        DimsError,
+        DimsWarning,
+        DrawsFileError,
+        EigenpairsWarning,
+        EngineError,
+        EntryError,
+        EvidenceWarning,
+        HmcWarning,
+        IndefiniteHessianWarning,
+        NotAMinimumWarning,
+        NotPositiveDefiniteError,
+        ReportError,
+        SnapshotError,
+        StoreError,
+        StoreWarning,
+        TableError,
+        Tf32Warning,
+        warn_renamed,
+    )
     from dims.mechanics.diagnostics import theorem_bounds
     from dims.mechanics.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
     from dims.mechanics.events import AtRest
-    from dims.mechanics.integrate import Path, integrate
+    from dims.mechanics.integrate import Trajectories, integrate
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
-    from dims.mechanics.solvers.rows import Status
+    from dims.mechanics.status import Status
     from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
     from dims.prediction import metrics
     from dims.prediction.predictive import Predictive
     from dims.sampling.certificate import certify
-    from dims.sampling.draws import Draws, DrawsFileError, load
-    from dims.sampling.engine import EngineError, Ray
-    from dims.sampling.posterior import NotAMinimumWarning, Posterior, fit
+    from dims.sampling.draws import Draws, load
+    from dims.sampling.engine import Ray
+    from dims.sampling.fit import fit
+    from dims.sampling.posterior import Posterior
     from dims.sampling.settle import settle
-    from dims.sampling.store import StoreError, StoreWarning
     from dims.surface.function import Surface
     from dims.surface.loss import LossSurface
 finally:
@@ -43,27 +65,40 @@ __all__ = [
     "AtRest",
     "Bernoulli",
     "Categorical",
+    "CompileWarning",
     "DimsClassifier",
+    "DimsDeprecationWarning",
+    "DimsError",
     "DimsRegressor",
+    "DimsWarning",
     "Dopri5",
     "Draws",
     "DrawsFileError",
     "Dynamics",
+    "EigenpairsWarning",
     "EngineError",
+    "EntryError",
+    "EvidenceWarning",
     "Gaussian",
     "HmcWarning",
+    "IndefiniteHessianWarning",
     "Likelihood",
     "LossSurface",
     "NotAMinimumWarning",
-    "Path",
+    "NotPositiveDefiniteError",
     "Posterior",
     "Predictive",
     "Rattle",
     "Ray",
+    "ReportError",
+    "SnapshotError",
     "Status",
     "StoreError",
     "StoreWarning",
     "Surface",
+    "TableError",
+    "Tf32Warning",
+    "Trajectories",
     "certify",
     "damped",
     "deep_ensemble",
@@ -82,8 +117,16 @@ __all__ = [
 ]
 
 
+# Old names, kept for one version: name -> (new name, value).
+_RENAMED = {"Path": ("Trajectories", Trajectories)}
+
+
 def __getattr__(name: str) -> Any:
-    """The scikit-learn estimators are imported when asked for; scikit-learn is an extra."""
+    """Deprecated names, and the scikit-learn estimators, which are an extra."""
+    if name in _RENAMED:
+        new, value = _RENAMED[name]
+        warn_renamed(f"dims.{name}", f"dims.{new}")
+        return value
     if name in ("DimsClassifier", "DimsRegressor"):
         from dims import estimators
 

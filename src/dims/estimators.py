@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.prediction.predictive import ClassificationPredictive, Predictive
 from dims.sampling.draws import Draws
-from dims.sampling.posterior import Posterior, fit
+from dims.sampling.fit import fit
+from dims.sampling.posterior import Posterior
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

@@ -20,8 +20,9 @@ from baseline_problems import (
 from torch import nn
 
 import dims
-from dims.baselines import HmcWarning, hmc
+from dims.baselines import hmc
 from dims.baselines.hmc import Potential
+from dims.errors import HmcWarning
 
 pytest.importorskip("pyro")
 

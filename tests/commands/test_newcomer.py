@@ -20,7 +20,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from dims.commands import app
-from dims.commands.table import TableError, read_table
+from dims.commands.table import read_table
+from dims.errors import TableError
 
 ROOT = Path(__file__).parents[2]
 DIMS = [sys.executable, "-c", "from dims.commands.cli import main; main()"]

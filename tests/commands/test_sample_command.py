@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 import dims
 from dims.commands import app, followed
 from dims.commands.pages.read import read_page
-from dims.sampling.engine import EngineError, Work
+from dims.errors import EngineError
+from dims.sampling.engine import Work
 from draws_problems import mlp, random_inputs
 
 QUICK = ("--method", "la", "--draws", "3", "--chunk-size", "2", "--quiet")

@@ -11,13 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dims.curvature import IndefiniteHessianWarning, fit_curvature
-from dims.curvature.evidence import (
-    EvidenceFit,
-    EvidenceWarning,
-    log_marginal_likelihood,
-    tune_evidence,
-)
+from dims.curvature import fit_curvature
+from dims.curvature.evidence import EvidenceFit, log_marginal_likelihood, tune_evidence
+from dims.errors import EvidenceWarning, IndefiniteHessianWarning
 from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from dims.surface.loss import LossSurface
 

@@ -7,9 +7,10 @@ import torch
 from curvature_surfaces import dense_ggn, dense_hessian, surface_of
 from torch import nn
 
-from dims.curvature import EigenpairsWarning, fit_curvature
+from dims.curvature import fit_curvature
 from dims.curvature.eigenpairs import Eigenpairs, leading_eigenpairs
 from dims.curvature.low_rank import LowRankCurvature
+from dims.errors import EigenpairsWarning
 from dims.model.likelihoods import Categorical, Gaussian
 from dims.surface.loss import LossSurface
 

@@ -8,15 +8,11 @@ import pytest
 import torch
 from curvature_surfaces import surface_of
 
-from dims.curvature import (
-    Curvature,
-    IndefiniteHessianWarning,
-    NotPositiveDefiniteError,
-    fit_curvature,
-)
+from dims.curvature import Curvature, fit_curvature
 from dims.curvature.diagonal import DiagonalCurvature
 from dims.curvature.full import FullCurvature
 from dims.curvature.low_rank import LowRankCurvature
+from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
 
 STRUCTURES = ("full", "diagonal", "low_rank", "kronecker")
 PRIORS = ("scalar", "vector")

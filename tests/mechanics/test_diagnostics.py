@@ -18,7 +18,7 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def short_path(friction: float = 0.3, rows: int = 4) -> dims.Path:
+def short_path(friction: float = 0.3, rows: int = 4) -> dims.Trajectories:
     return dims.integrate(
         problems.sphere(),
         torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64),

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from dims.model.torch_support.tf32 import Tf32Warning, float32_products, warn_of_tf32
+from dims.errors import Tf32Warning
+from dims.model.torch_support.tf32 import float32_products, warn_of_tf32
 
 GPU = torch.device("cuda")
 

@@ -11,9 +11,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from dims.errors import NotAMinimumWarning
 from dims.mechanics.dynamics import dissipative
 from dims.prediction.metrics import expected_calibration_error, ood_auroc
-from dims.sampling.posterior import NotAMinimumWarning, fit
+from dims.sampling.fit import fit
 from dims.surface.loss import LossSurface
 from dims_paper.datasets.images import Images
 from dims_paper.experiments import mnist

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.sampling.posterior import NotAMinimumWarning
+from dims.errors import NotAMinimumWarning
 
 
 def line_data(points: int = 12, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:

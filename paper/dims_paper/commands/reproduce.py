@@ -57,7 +57,7 @@ def uci(
     """
     from dataclasses import replace
 
-    from dims.sampling.engine import EngineError
+    from dims.errors import EngineError
     from dims_paper.datasets.uci import UCI_NAMES
     from dims_paper.experiments import uci as experiment
     from dims_paper.experiments.comparison import compare, write_csv

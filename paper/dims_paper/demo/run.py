@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from dims.mechanics.batch import Progress
 from dims.mechanics.diagnostics import theorem_bounds
 from dims.mechanics.dynamics import dissipative, geodesic
-from dims.mechanics.integrate import Path as Trajectories
-from dims.mechanics.integrate import integrate
-from dims.sampling.posterior import Posterior, fit
+from dims.mechanics.integrate import Trajectories, integrate
+from dims.sampling.fit import fit
+from dims.sampling.posterior import Posterior
 from dims.sampling.settle import settle
 
 __all__ = ["DemoResult", "DemoSettings", "demo_table", "run_demo"]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dims.commands.pages.trajectories import rounded
+from dims.errors import NotAMinimumWarning
 from dims.mechanics.batch import Progress
 from dims.model.likelihoods import Categorical
 from dims.prediction.metrics import (
@@ -20,7 +21,8 @@ from dims.prediction.metrics import (
     classification_metrics,
     ensemble_log_probabilities,
 )
-from dims.sampling.posterior import NotAMinimumWarning, Posterior, fit
+from dims.sampling.fit import fit
+from dims.sampling.posterior import Posterior
 from dims.sampling.settle import settle
 from dims_paper.datasets.splits import Split
 from dims_paper.experiments.runs import percent

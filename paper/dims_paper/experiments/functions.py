@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dims.commands.pages.trajectories import rounded
-from dims.mechanics.integrate import Path
+from dims.mechanics.integrate import Trajectories
 from dims.surface.loss import LossSurface
 
 __all__ = ["function_fields", "movie", "points"]
@@ -32,7 +32,7 @@ def function_fields(outputs: Tensor) -> dict[str, Any]:
 
 
 def movie(
-    surface: LossSurface, path: Path, grid: Tensor, method: str, draws: int
+    surface: LossSurface, path: Trajectories, grid: Tensor, method: str, draws: int
 ) -> dict[str, Any]:
     """The functions of the first draws at every saved time: curves (T, draws, grid)."""
     frames = [surface.predict(thetas[:draws], grid).squeeze(-1) for thetas in path.positions]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dims.baselines.common import seeded
 from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.solvers.rows import Status
+from dims.mechanics.status import Status
 from dims.model.torch_support.tf32 import convolutions_round
 from dims.sampling.draws import Draws
 from dims.surface.loss import LossSurface

@@ -16,9 +16,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from dims.errors import NotAMinimumWarning
 from dims.model.shapes import RowVectors, Vector
 from dims.sampling.draws import Draws
-from dims.sampling.posterior import NotAMinimumWarning, fit
+from dims.sampling.fit import fit
 from dims.sampling.samplers import SAMPLERS, Start
 from dims.surface.loss import LossSurface
 from dims_paper.experiments.runs import save_tensors

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from dims.mechanics.batch import Progress, Solver
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.integrate import Path as Motion
-from dims.mechanics.integrate import integrate
+from dims.mechanics.integrate import Trajectories, integrate
 from dims.surface.loss import LossSurface
 from dims_paper.experiments.runs import save_tensors
 
@@ -83,7 +82,7 @@ def follow(
 
 
 def _energy_jump(
-    before: LossSurface | None, surface: LossSurface, position: Tensor, motion: Motion
+    before: LossSurface | None, surface: LossSurface, position: Tensor, motion: Trajectories
 ) -> Tensor:
     """What the change of the surface added to the energy: its loss less that of the one before."""
     if before is None or before is surface:
@@ -91,7 +90,7 @@ def _energy_jump(
     return motion.dynamics.gravity * (surface.value(position) - before.value(position))
 
 
-def _kept(leg: Motion) -> dict[str, Tensor]:
+def _kept(leg: Trajectories) -> dict[str, Tensor]:
     """Positions at all times and what going on needs; velocities of other times are left out."""
     return {
         "positions": leg.positions,

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.integrate import Path as Trajectories
-from dims.mechanics.integrate import integrate
-from dims.mechanics.solvers.rows import Status
+from dims.mechanics.integrate import Trajectories, integrate
+from dims.mechanics.status import Status
 from dims.sampling.posterior import Posterior
 from dims_paper.experiments.more_settings import MoreSettings, Problem
 from dims_paper.experiments.stopwatch import Stopwatch

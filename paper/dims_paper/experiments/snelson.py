@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from dims.commands.pages.trajectories import on_a_plane, rounded, save_times
+from dims.errors import NotAMinimumWarning
 from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import dissipative, geodesic
 from dims.mechanics.integrate import integrate
 from dims.prediction.metrics import regression_metrics
-from dims.sampling.posterior import NotAMinimumWarning, Posterior, fit
+from dims.sampling.fit import fit
+from dims.sampling.posterior import Posterior
 from dims.sampling.settle import settle
 from dims_paper.datasets.snelson import Snelson, load_snelson
 from dims_paper.experiments.functions import function_fields, movie

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from dims.mechanics.snapshot import SnapshotError
+from dims.errors import SnapshotError
 from dims.model.shapes import RowFlags, RowScalars
 from dims_paper.experiments.runs import save_tensors
 

@@ -19,16 +19,13 @@ import torch
 from torch import Tensor
 
 from dims.baselines.common import check_integer, seeded
+from dims.errors import HmcWarning
 from dims.model.shapes import RowIntegers, RowVectors, Vector
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
 from dims.surface.loss import LossSurface
 
-__all__ = ["HmcWarning", "hmc"]
-
-
-class HmcWarning(UserWarning):
-    """Trajectories diverged: the draws may be no ground truth."""
+__all__ = ["hmc"]
 
 
 @runtime_checkable

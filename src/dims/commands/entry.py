@@ -13,13 +13,11 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["EntryError", "call_entry", "import_entry"]
+from dims.errors import EntryError
+
+__all__ = ["call_entry", "import_entry"]
 
 MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-
-
-class EntryError(ValueError):
-    """ENTRY names nothing that can be called, or what it names failed."""
 
 
 def import_entry(entry: str) -> tuple[ModuleType, str]:

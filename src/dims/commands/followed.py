@@ -11,7 +11,7 @@ from dims.commands.pages.draws_page import TRAJECTORIES, beside
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import on_a_plane, save_times
 from dims.mechanics.batch import Progress
-from dims.mechanics.integrate import Path as Motion
+from dims.mechanics.integrate import Trajectories
 from dims.sampling.draws import Draws
 from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import SAMPLERS, Moving, Start, follow
@@ -28,7 +28,7 @@ def follow_again(
     draws: Draws,
     count: int,
     progress: Callable[[Progress], None] | None = None,
-) -> Motion:
+) -> Trajectories:
     """The trajectories of draws 0 … count − 1, from the same velocities with the same settings.
 
     Landing on the saved times changes the steps, so ends agree to the solver's accuracy: the

@@ -11,7 +11,8 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from dims.commands.table import GAPS, TableError, read_table
+from dims.commands.table import GAPS, read_table
+from dims.errors import TableError
 
 __all__ = ["init"]
 

@@ -24,7 +24,8 @@ def report(
     Example: dims report runs/snelson_quick
     """
     from dims.commands.pages.html import write_page
-    from dims.commands.pages.read import ReportError, read_page
+    from dims.commands.pages.read import read_page
+    from dims.errors import ReportError
 
     beside = run / "report.html" if run.is_dir() else run.with_suffix(".html")
     try:

@@ -105,7 +105,7 @@ def sample(
 
     Example: dims sample my_run.py:problem --store runs/first --draws 200
     """
-    from dims.sampling.engine import EngineError
+    from dims.errors import EngineError
 
     if address is not None and engine is not EngineName.ray:
         _end("--address: it belongs to a cluster; add --engine ray", BAD_INPUT)
@@ -156,7 +156,7 @@ def _fit(
     import torch
 
     from dims.commands.entry import call_entry, import_entry
-    from dims.sampling.posterior import fit
+    from dims.sampling.fit import fit
 
     module, name = import_entry(entry)
     torch.manual_seed(0)  # a network that is trained in ENTRY must be the same when a run goes on

@@ -7,15 +7,13 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["GAPS", "Table", "TableError", "read_table"]
+from dims.errors import TableError
+
+__all__ = ["GAPS", "Table", "read_table"]
 
 MAX_CLASSES = 10  # whole numbers of more kinds than this are quantities
 FEWEST_ROWS = 10
 MAX_BYTES = 2**30
-
-
-class TableError(ValueError):
-    """The file is no table that a network can learn from."""
 
 
 GAPS = ("", "n/a", "na", "nan", "null", "none", "?", "-")  # entries that stand for none

@@ -7,16 +7,10 @@ precision.sample(10), precision.log_determinant()
 
 from __future__ import annotations
 
-from dims.curvature.base import (
-    Curvature,
-    IndefiniteHessianWarning,
-    Kind,
-    NotPositiveDefiniteError,
-    Precision,
-)
+from dims.curvature.base import Curvature, Kind, Precision
 from dims.curvature.fit import STRUCTURES, fit_curvature
 from dims.curvature.laplace_adapter import from_laplace
-from dims.curvature.low_rank import EigenpairsWarning
+from dims.errors import EigenpairsWarning, IndefiniteHessianWarning, NotPositiveDefiniteError
 
 __all__ = [
     "STRUCTURES",

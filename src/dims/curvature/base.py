@@ -17,15 +17,14 @@ from enum import Enum
 import torch
 from torch import Tensor
 
+from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
 from dims.model.likelihoods import Gaussian
 from dims.model.shapes import RowVectors
 from dims.surface.loss import LossSurface
 
 __all__ = [
     "Curvature",
-    "IndefiniteHessianWarning",
     "Kind",
-    "NotPositiveDefiniteError",
     "Precision",
     "no_prior_error",
     "repaired_ratios",
@@ -42,14 +41,6 @@ class Kind(Enum):
 
     GGN = "ggn"
     HESSIAN = "hessian"
-
-
-class IndefiniteHessianWarning(UserWarning):
-    """The Hessian plus prior has directions of negative curvature, which were repaired."""
-
-
-class NotPositiveDefiniteError(ValueError):
-    """Curvature plus prior is no precision and cannot be repaired."""
 
 
 class Precision(ABC):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dims.curvature import Curvature
 from dims.curvature.maximise import best_of_grid, climb
+from dims.errors import EvidenceWarning
 from dims.model.likelihoods import Gaussian
 from dims.model.parameters import ParameterVector
 from dims.model.shapes import Vector
@@ -25,7 +26,6 @@ from dims.surface.loss import LossSurface
 
 __all__ = [
     "EvidenceFit",
-    "EvidenceWarning",
     "log_marginal_likelihood",
     "tune_evidence",
     "tuned_surface",
@@ -33,10 +33,6 @@ __all__ = [
 
 PRIOR_BOUNDS = (1e-6, 1e6)
 NOISE_BOUNDS = (1e-4, 1e3)
-
-
-class EvidenceWarning(UserWarning):
-    """The evidence has its maximum at a bound, or the search for it did not converge."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,11 @@ from dims.curvature.base import Curvature, Kind, no_prior_error, repaired_ratios
 from dims.curvature.eigenpairs import leading_eigenpairs
 from dims.curvature.products import LikelihoodProducts
 from dims.curvature.spectral import SpectralPrecision
+from dims.errors import EigenpairsWarning
 from dims.model.shapes import Vector
 from dims.surface.loss import LossSurface
 
-__all__ = ["EigenpairsWarning", "LowRankCurvature", "fit_low_rank"]
-
-
-class EigenpairsWarning(UserWarning):
-    """The Lanczos iteration ended before all eigenpairs were converged."""
+__all__ = ["LowRankCurvature", "fit_low_rank"]
 
 
 def fit_low_rank(

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from dims.errors import SnapshotError
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.events import StopCondition
 from dims.mechanics.ledger import Ledger, energy_violation
-from dims.mechanics.snapshot import Checkpoint, SnapshotError, flatten, restore
-from dims.mechanics.solvers.rows import Status, select_rows
+from dims.mechanics.rows import select_rows
+from dims.mechanics.snapshot import Checkpoint, flatten, restore
+from dims.mechanics.status import Status
 from dims.mechanics.stepper import stepper
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface

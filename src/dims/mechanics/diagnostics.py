@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from dims.mechanics.dynamics import SpeedFriction
-from dims.mechanics.integrate import Path
+from dims.mechanics.integrate import Trajectories
 from dims.model.shapes import RowFlags, RowScalars
 
 __all__ = ["Bounds", "theorem_bounds"]
@@ -43,7 +43,7 @@ class Bounds:
         return self.arc_length >= self.sharp_arc_length_limit * (1 - 1e-9)
 
 
-def theorem_bounds(path: Path) -> Bounds:
+def theorem_bounds(path: Trajectories) -> Bounds:
     """Evaluate the bounds at the end of every row; they speak of speed-dependent friction only.
 
     Theorem 3 says t_ε ≤ E₀/(2η₀ε^{3/2}) for the first time T ≤ ε. Taken at ε = the lowest T seen

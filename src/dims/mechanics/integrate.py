@@ -17,17 +17,17 @@ from dims.mechanics.ledger import project_to_tangent
 from dims.mechanics.snapshot import Checkpoint
 from dims.mechanics.solvers.dopri5 import Dopri5
 from dims.mechanics.solvers.rattle import Rattle
-from dims.mechanics.solvers.rows import Status
+from dims.mechanics.status import Status
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, check_rows
 from dims.surface.base import BaseSurface
 
-__all__ = ["Path", "integrate", "resolve_solver"]
+__all__ = ["Trajectories", "integrate", "resolve_solver"]
 
 SOLVERS: dict[str, Callable[..., Solver]] = {"rattle": Rattle, "dopri5": Dopri5}
 
 
 @dataclass(frozen=True)
-class Path:
+class Trajectories:
     """Trajectories at the saved times, T of them; without `save_at` each row's end, T = 1.
 
     E = T + κL. See docs/solvers.md for energy violation, balance and step error.
@@ -78,7 +78,7 @@ def integrate(
     compile: bool = False,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Checkpoint | None = None,
-) -> Path:
+) -> Trajectories:
     """Move particles on the graph of a surface from the given positions and velocities.
 
     `position` and `velocity` are (K,) for one particle or (S, K) for many; a (K,) position may
@@ -130,7 +130,7 @@ def integrate(
         kept = torch.searchsorted(torch.cat([times.new_zeros(1), times]), wanted)
         times, positions, dissipated = wanted, positions[kept], dissipated[kept]
         shown = _measure(surface, positions, velocities[kept], climbs[kept], dynamics)
-    return Path(
+    return Trajectories(
         times=times,
         positions=positions,
         velocities=shown.velocities,

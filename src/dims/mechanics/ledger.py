@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.solvers.rows import columns
+from dims.mechanics.rows import columns
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors
 
 __all__ = ["Ledger", "Moment", "energy_violation", "project_to_tangent", "tangent_moment"]

@@ -7,11 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-__all__ = ["Checkpoint", "SnapshotError", "flatten", "restore"]
+from dims.errors import SnapshotError
 
-
-class SnapshotError(ValueError):
-    """The tensors are not those of such a batch."""
+__all__ = ["Checkpoint", "flatten", "restore"]
 
 
 @runtime_checkable

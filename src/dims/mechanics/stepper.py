@@ -12,18 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.errors import CompileWarning
 from dims.model.torch_support.compiling import compile_for
 
-__all__ = ["CompileWarning", "stepper"]
+__all__ = ["stepper"]
 
 Tick = Callable[[Any], Any]
 MOST_COMPILATIONS = 64  # of a tick in one process: each surface, precision and batch size is one
 _CAN_SKIP_CHECKS = "skip_guard_eval_unsafe" in str(inspect.signature(torch.compiler.set_stance))
 REPLAYS = 4  # of a graph between two looks at the rows
-
-
-class CompileWarning(UserWarning):
-    """torch.compile did not work here; the run went on without it."""
 
 
 def stepper(tick: Tick, ticks: int, compiled: bool, device: torch.device) -> Tick:

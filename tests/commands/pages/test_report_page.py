@@ -25,7 +25,8 @@ import dims
 from dims.commands import app
 from dims.commands.pages.html import page_html
 from dims.commands.pages.parts import column, table
-from dims.commands.pages.read import ReportError, read_page
+from dims.commands.pages.read import read_page
+from dims.errors import ReportError
 from draws_problems import mlp, random_inputs
 
 

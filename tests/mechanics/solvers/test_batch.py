@@ -49,7 +49,9 @@ NUMBERS = ("end", "loss", "energy", "energy_violation", "energy_balance", "arc_l
 COUNTS = ("steps", "rejections", "evaluations")
 
 
-def assert_row_equals(whole: dims.Path, index: int, single: dims.Path, atol: float) -> None:
+def assert_row_equals(
+    whole: dims.Trajectories, index: int, single: dims.Trajectories, atol: float
+) -> None:
     for name in NUMBERS:
         ours, alone = getattr(whole, name), getattr(single, name)
         ours = ours[:, index] if name in ("loss", "energy") else ours[index]
@@ -87,7 +89,7 @@ def test_a_row_is_the_same_alone_and_in_a_batch(surface, start, time, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.usefixtures("unchecked")
 def test_the_same_batch_gives_the_same_bits(solver):
-    def once() -> dims.Path:
+    def once() -> dims.Trajectories:
         return dims.integrate(
             problems.ring(), rows([1.0, 0.0])[0], randn(6, 2), solver=solver, max_time=2.0
         )
@@ -200,7 +202,7 @@ def step_up(theta: Tensor) -> Tensor:
     return bowl(theta) + torch.where(theta[0] > 1.2, 5.0, 0.0)
 
 
-def across(function: Callable[[Tensor], Tensor]) -> dims.Path:
+def across(function: Callable[[Tensor], Tensor]) -> dims.Trajectories:
     """Two rows on an edgy surface without gravity; the first meets the edge, the second rests."""
     return dims.integrate(
         dims.Surface(function),

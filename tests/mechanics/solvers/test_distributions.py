@@ -13,7 +13,7 @@ import problems
 ROWS = 60
 
 
-def ends(path: dims.Path, start: Tensor) -> dict[str, Tensor]:
+def ends(path: dims.Trajectories, start: Tensor) -> dict[str, Tensor]:
     return {
         "loss": path.loss[-1],
         "distance": (path.end - start).norm(dim=-1),
@@ -27,7 +27,7 @@ def ends(path: dims.Path, start: Tensor) -> dict[str, Tensor]:
 def test_rattle_ends_where_a_tight_dopri5_does(seed):
     surface, start = problems.two_basins(), torch.tensor([-1.0, 0.0], dtype=torch.float64)
 
-    def run(solver: dims.Rattle | dims.Dopri5, seed: int) -> dims.Path:
+    def run(solver: dims.Rattle | dims.Dopri5, seed: int) -> dims.Trajectories:
         generator = torch.Generator().manual_seed(seed)
         velocities = 2 * torch.randn(ROWS, 2, generator=generator, dtype=torch.float64)
         return dims.integrate(surface, start, velocities, solver=solver, max_time=10.0)

@@ -33,7 +33,7 @@ def start(name: str) -> tuple[dims.Surface, Tensor, Tensor]:
     return build(), torch.tensor(position, dtype=torch.float64), velocities
 
 
-def kinetic_energy(surface: dims.Surface, path: dims.Path) -> Tensor:
+def kinetic_energy(surface: dims.Surface, path: dims.Trajectories) -> Tensor:
     """T at every saved state, from a fresh gradient."""
     slopes = torch.stack([surface.value_and_grad(thetas)[1] for thetas in path.positions])
     climb = (slopes * path.velocities).sum(-1)
@@ -66,7 +66,7 @@ def cases() -> list:
 
 
 @pytest.fixture(scope="module", params=cases())
-def path(request: pytest.FixtureRequest) -> dims.Path:
+def path(request: pytest.FixtureRequest) -> dims.Trajectories:
     name, max_time = request.param
     surface, position, velocities = start(name)
     return dims.integrate(

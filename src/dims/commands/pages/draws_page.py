@@ -11,21 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dims.commands.pages.parts import (
-    CITATION,
-    ReportError,
-    column,
-    confidence_sets,
-    motion,
-    pairs,
-    table,
-)
+from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
 from dims.commands.pages.style import LABELS
-from dims.mechanics.solvers.rows import Status
+from dims.errors import DrawsFileError, ReportError
+from dims.mechanics.status import Status
 from dims.sampling.certificate import Verdict
 from dims.sampling.draws.container import ROW_NUMBERS
 from dims.sampling.draws.header import parse_header
-from dims.sampling.draws.storage import DrawsFileError, read
+from dims.sampling.draws.storage import read
 from dims.sampling.store.folder import read_small
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from dims.commands.pages.style import LABELS
 
-__all__ = ["CITATION", "ReportError", "column", "confidence_sets", "motion", "pairs", "table"]
+__all__ = ["CITATION", "column", "confidence_sets", "motion", "pairs", "table"]
 
 ALONG_THE_WAY = ("positions", "loss", "kinetic_energy", "energy")
 
@@ -18,10 +18,6 @@ CITATION = """@article{jacobsen2026dims,
   year   = {2026},
   note   = {Preprint}
 }"""
-
-
-class ReportError(ValueError):
-    """There is no run where one was looked for, or it cannot be read."""
 
 
 def column(label: str, hint: str = "") -> dict[str, str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from dims.commands.pages.draws_page import draws_page, read_beside, read_draws, read_store
-from dims.commands.pages.parts import ReportError
-from dims.sampling.draws.storage import DrawsFileError
+from dims.errors import DrawsFileError, ReportError
 
-__all__ = ["ReportError", "read_page"]
+__all__ = ["read_page"]
 
 
 def read_page(place: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dims.mechanics.integrate import Path
+from dims.mechanics.integrate import Trajectories
 from dims.surface.base import BaseSurface
 
 __all__ = ["Plane", "Record", "landscape", "on_a_plane", "records", "rounded", "save_times"]
@@ -39,7 +39,7 @@ def save_times(end: float, count: int, *, dense_early: bool = False) -> Tensor:
 
 
 def records(
-    path: Path,
+    path: Trajectories,
     method: str,
     labels: Sequence[str],
     place: Callable[[Tensor], Tensor] = lambda positions: positions,
@@ -101,7 +101,7 @@ def landscape(
 
 
 def on_a_plane(
-    surface: BaseSurface, centre: Tensor, paths: Sequence[tuple[str, Path]], draws: int
+    surface: BaseSurface, centre: Tensor, paths: Sequence[tuple[str, Trajectories]], draws: int
 ) -> dict[str, Any]:
     """The first trajectories of each method on the plane through θ* that shows most of them."""
     kept = torch.cat([path.positions[:, :draws].reshape(-1, len(centre)) for _, path in paths])

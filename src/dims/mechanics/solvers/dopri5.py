@@ -15,7 +15,8 @@ from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.ledger import Ledger, Moment, tangent_moment
-from dims.mechanics.solvers.rows import Status, columns, merge, next_step, too_short
+from dims.mechanics.rows import columns, merge, next_step, too_short
+from dims.mechanics.status import Status
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 

@@ -23,9 +23,10 @@ from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.ledger import Ledger, project_to_tangent, tangent_moment
+from dims.mechanics.rows import merge, too_short
 from dims.mechanics.solvers.gradient_history import GradientHistory, dot
 from dims.mechanics.solvers.rattle_step import RattleState, Trial, aim, correct, evaluate, land
-from dims.mechanics.solvers.rows import Status, merge, too_short
+from dims.mechanics.status import Status
 from dims.model.shapes import RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 

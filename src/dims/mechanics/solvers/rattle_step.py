@@ -10,8 +10,9 @@ from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.ledger import Ledger, Moment
+from dims.mechanics.rows import columns, next_step
 from dims.mechanics.solvers.gradient_history import GradientHistory, dot
-from dims.mechanics.solvers.rows import Status, columns, next_step
+from dims.mechanics.status import Status
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 

@@ -9,13 +9,11 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-__all__ = ["Tf32Warning", "convolutions_round", "float32_products", "warn_of_tf32"]
+from dims.errors import Tf32Warning
+
+__all__ = ["convolutions_round", "float32_products", "warn_of_tf32"]
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-class Tf32Warning(UserWarning):
-    """Gradients are rounded so much that draws follow another motion."""
 
 
 def warn_of_tf32(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:

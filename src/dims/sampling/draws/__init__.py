@@ -1,7 +1,7 @@
 """What every sampler returns: draws, their diagnostics, their predictions, and their file."""
 
+from dims.errors import DrawsFileError
 from dims.sampling.draws.container import Draws
 from dims.sampling.draws.file import load
-from dims.sampling.draws.storage import DrawsFileError
 
 __all__ = ["Draws", "DrawsFileError", "load"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.mechanics.integrate import resolve_solver
-from dims.mechanics.solvers.rows import Status
+from dims.mechanics.status import Status
 from dims.surface.loss import LossSurface
 
 if TYPE_CHECKING:

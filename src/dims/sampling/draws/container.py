@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dims.mechanics.solvers.rows import Status
+from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, Vector
 from dims.model.training_data import Inputs

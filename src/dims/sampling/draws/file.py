@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.mechanics.solvers.rows import Status
+from dims.errors import DrawsFileError
+from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
 from dims.sampling.draws.container import ROW_NUMBERS, Draws
 from dims.sampling.draws.header import Header, parse_header, write_header
 from dims.sampling.draws.signature import check_probe, check_signature, probe
-from dims.sampling.draws.storage import DrawsFileError, read, refuse_existing, write
+from dims.sampling.draws.storage import read, refuse_existing, write
 from dims.surface.loss import LossSurface
 
 __all__ = ["SavedNetwork", "load", "save"]

@@ -14,10 +14,10 @@ from typing import Any
 import safetensors
 import torch
 
+from dims.errors import DrawsFileError
 from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from dims.sampling.draws.container import Draws
 from dims.sampling.draws.signature import ModelEntry, constant_hashes, hash_entries, model_entries
-from dims.sampling.draws.storage import DrawsFileError
 
 __all__ = ["Header", "parse_header", "write_header"]
 

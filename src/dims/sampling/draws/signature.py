@@ -11,10 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dims.errors import DrawsFileError
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import Vector
 from dims.model.training_data import map_inputs
-from dims.sampling.draws.storage import DrawsFileError, tensor_bytes
+from dims.sampling.draws.storage import tensor_bytes
 
 __all__ = [
     "ModelEntry",

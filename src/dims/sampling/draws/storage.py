@@ -13,7 +13,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-__all__ = ["DrawsFileError", "read", "refuse_existing", "tensor_bytes", "write"]
+from dims.errors import DrawsFileError
+
+__all__ = ["read", "refuse_existing", "tensor_bytes", "write"]
 
 FORMAT = "dims-draws"
 VERSION = "1"
@@ -28,10 +30,6 @@ READ_ERRORS = (
     TypeError,
     ValueError,
 )
-
-
-class DrawsFileError(ValueError):
-    """A file that is damaged, of another kind, or of another model."""
 
 
 def write(target: Path, tensors: dict[str, Tensor], header: str, *, overwrite: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dims.sampling.engine.cluster import EngineError, Ray
+from dims.errors import EngineError
+from dims.sampling.engine.cluster import Ray
 from dims.sampling.engine.local import InProcess
 from dims.sampling.engine.work import Engine, Job, Work
 

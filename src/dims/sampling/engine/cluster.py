@@ -17,18 +17,15 @@ from typing import Any
 
 from torch import Tensor
 
+from dims.errors import EngineError
 from dims.mechanics.batch import Progress
 from dims.sampling.draws import Draws
 from dims.sampling.engine.work import Job, Name, Result, Work, with_threads
 from dims.sampling.progress import RunProgress
 
-__all__ = ["EngineError", "Ray", "send_source"]
+__all__ = ["Ray", "send_source"]
 
 LOOK_EVERY = 0.5  # seconds between two looks at the progress of the workers
-
-
-class EngineError(RuntimeError):
-    """Some jobs could not be computed; those that could were handed over."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 
 from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Dynamics, dissipative
-from dims.mechanics.integrate import Path, resolve_solver
+from dims.mechanics.integrate import Trajectories, resolve_solver
 from dims.model.shapes import RowVectors
 from dims.sampling.certificate import certify
 from dims.sampling.draws import Draws
@@ -71,7 +71,7 @@ class Dissipative:
             **trajectory_fields(path),
         )
 
-    def _deliver(self, start: Start, path: Path) -> dict[str, Any]:
+    def _deliver(self, start: Start, path: Trajectories) -> dict[str, Any]:
         """Settle and certify the ends; rows that failed are delivered as they are."""
         thetas = path.end
         displacement = torch.zeros_like(path.arc_length)

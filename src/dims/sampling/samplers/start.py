@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.integrate import Path, integrate
+from dims.mechanics.integrate import Trajectories, integrate
 from dims.mechanics.snapshot import Checkpoint
 from dims.model.shapes import RowVectors, Vector
 from dims.sampling.draws import Draws
@@ -71,7 +71,7 @@ def follow(
     noise: RowVectors,
     progress: Callable[[Progress], None] | None = None,
     save_at: Tensor | None = None,
-) -> Path:
+) -> Trajectories:
     """The trajectories of ε under the sampler's forces."""
     return integrate(
         start.surface,
@@ -89,7 +89,7 @@ def follow(
     )
 
 
-def trajectory_fields(path: Path) -> dict[str, Any]:
+def trajectory_fields(path: Trajectories) -> dict[str, Any]:
     """The part of a draw that tells of its trajectory."""
     return {
         "status": path.status,

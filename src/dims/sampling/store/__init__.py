@@ -14,7 +14,7 @@ a store computes what is missing or damaged, and nothing else.
 
 from __future__ import annotations
 
-from dims.sampling.store.folder import StoreError, StoreWarning
+from dims.errors import StoreError, StoreWarning
 from dims.sampling.store.manifest import fingerprint
 from dims.sampling.store.run import failed_rows, jobs_of, join, sample_in_store
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from dims.mechanics.snapshot import SnapshotError
-from dims.sampling.draws import DrawsFileError
+from dims.errors import DrawsFileError, SnapshotError, StoreWarning
 from dims.sampling.draws.storage import read, write
-from dims.sampling.store.folder import StoreWarning, is_plain_file, read_small
+from dims.sampling.store.folder import is_plain_file, read_small
 from dims.sampling.store.manifest import LARGEST_MANIFEST, MANIFEST, digest_of
 
 __all__ = ["FileCheckpoint"]

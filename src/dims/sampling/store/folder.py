@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dims.errors import StoreError
+
 __all__ = [
-    "StoreError",
-    "StoreWarning",
     "is_plain_file",
     "locked",
     "make_folder",
@@ -22,14 +22,6 @@ __all__ = [
 ]
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-
-
-class StoreError(ValueError):
-    """The folder belongs to another run, is no store, or is in use."""
-
-
-class StoreWarning(UserWarning):
-    """A chunk was damaged or foreign and is computed again."""
 
 
 def make_folder(place: Path) -> None:

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dims.errors import StoreError
 from dims.model.shapes import Vector
 from dims.model.training_data import map_inputs
 from dims.sampling.draws.signature import constant_hashes, hash_entries, model_entries
 from dims.sampling.draws.storage import tensor_bytes
-from dims.sampling.store.folder import StoreError, read_small, write_text
+from dims.sampling.store.folder import read_small, write_text
 from dims.surface.loss import LossSurface
 
 __all__ = ["agree", "digest_of", "fingerprint"]

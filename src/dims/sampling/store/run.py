@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from dims.sampling.draws import Draws, DrawsFileError, load
+from dims.errors import DrawsFileError, StoreError, StoreWarning
+from dims.sampling.draws import Draws, load
 from dims.sampling.draws.container import ROW_NUMBERS
 from dims.sampling.engine import Job
 from dims.sampling.store.checkpoint import FileCheckpoint
-from dims.sampling.store.folder import StoreError, StoreWarning, is_plain_file, locked, make_folder
+from dims.sampling.store.folder import is_plain_file, locked, make_folder
 from dims.sampling.store.manifest import agree, digest_of
 from dims.surface.loss import LossSurface
 

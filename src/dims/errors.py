@@ -1,0 +1,148 @@
+"""All errors and warnings of the library, with `DimsError` and `DimsWarning` as their bases.
+
+Bad arguments raise plain ValueError or TypeError, as everywhere in Python. The classes below are
+for what a program may want to tell apart. Each also has the built-in base that fits it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = [
+    "CompileWarning",
+    "DimsDeprecationWarning",
+    "DimsError",
+    "DimsWarning",
+    "DrawsFileError",
+    "EigenpairsWarning",
+    "EngineError",
+    "EntryError",
+    "EvidenceWarning",
+    "HmcWarning",
+    "IndefiniteHessianWarning",
+    "NotAMinimumWarning",
+    "NotPositiveDefiniteError",
+    "ReportError",
+    "SnapshotError",
+    "StoreError",
+    "StoreWarning",
+    "TableError",
+    "Tf32Warning",
+    "renamed_arguments",
+    "warn_renamed",
+]
+
+
+class DimsError(Exception):
+    """Base of all errors that dims defines."""
+
+
+class DimsWarning(UserWarning):
+    """Base of all warnings that dims gives."""
+
+
+class DimsDeprecationWarning(DimsWarning, FutureWarning):
+    """A name or argument has a better one and is removed in the next minor version."""
+
+
+class DrawsFileError(DimsError, ValueError):
+    """A file of draws is damaged, of another kind, or of another model."""
+
+
+class EngineError(DimsError, RuntimeError):
+    """Some jobs could not be computed; those that could were handed over."""
+
+
+class EntryError(DimsError, ValueError):
+    """ENTRY of `dims sample` names nothing that can be called, or what it names failed."""
+
+
+class NotPositiveDefiniteError(DimsError, ValueError):
+    """Curvature plus prior is not a precision matrix and cannot be repaired."""
+
+
+class ReportError(DimsError, ValueError):
+    """There is no run where one was looked for, or it cannot be read."""
+
+
+class SnapshotError(DimsError, ValueError):
+    """The tensors of a checkpoint do not belong to this batch."""
+
+
+class StoreError(DimsError, ValueError):
+    """The folder belongs to another run, is not a store, or is in use."""
+
+
+class TableError(DimsError, ValueError):
+    """The file is not a table that a network can learn from."""
+
+
+class CompileWarning(DimsWarning):
+    """torch.compile did not work here; the run continues without it."""
+
+
+class EigenpairsWarning(DimsWarning):
+    """The Lanczos iteration ended before all eigenpairs had converged."""
+
+
+class EvidenceWarning(DimsWarning):
+    """The evidence has its maximum at a bound, or the search for it did not converge."""
+
+
+class HmcWarning(DimsWarning):
+    """Trajectories diverged: the draws may not be a ground truth."""
+
+
+class IndefiniteHessianWarning(DimsWarning):
+    """The Hessian plus prior has directions of negative curvature, which were repaired."""
+
+
+class NotAMinimumWarning(DimsWarning):
+    """θ* is not a minimum of the surface that is sampled."""
+
+
+class StoreWarning(DimsWarning):
+    """A chunk was damaged or belongs to another run, and is computed again."""
+
+
+class Tf32Warning(DimsWarning):
+    """Gradients are rounded so much that draws follow another motion."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
+    """Warn that a name is deprecated, and say which one to use."""
+    warnings.warn(
+        f"{old} is deprecated and will be removed in the next minor version; use {new}",
+        DimsDeprecationWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def renamed_arguments(**new_names: str) -> Callable[[Function], Function]:
+    """Let a function accept the old names of its arguments, with a deprecation warning.
+
+    Example: `@renamed_arguments(lr="learning_rate")` accepts `lr=` for `learning_rate=`.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def accepting(*args: Any, **kwargs: Any) -> Any:
+            for old, new in new_names.items():
+                if old in kwargs:
+                    if new in kwargs:
+                        raise TypeError(f"{old}: it is the old name of {new}; give one of the two")
+                    warn_renamed(f"{function.__name__}({old}=...)", f"{new}=...")
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        accepting.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return accepting  # type: ignore[return-value]
+
+    return decorate

@@ -1,0 +1,39 @@
+"""How a trajectory ended."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Status"]
+
+
+class Status(Enum):
+    """How a trajectory ended, and what to do about it."""
+
+    RUNNING = (0, "still moving")
+    FINISHED = (1, "reached max_time")
+    AT_REST = (2, "met the stop condition")
+    BUDGET_SPENT = (3, "used max_evaluations before max_time; raise it, or loosen the tolerance")
+    STALLED = (
+        4,
+        "no step was small enough to be accepted; the surface is not smooth there or too steep "
+        "for its precision: use float64, a smooth activation, or scale the loss down",
+    )
+    NOT_FINITE = (
+        5,
+        "the loss or its gradient became NaN or infinite; the last good state is kept: "
+        "check the model for overflow, or use a smaller start velocity",
+    )
+
+    def __init__(self, code: int, advice: str) -> None:
+        self.code = code
+        self.advice = advice
+
+    @property
+    def ok(self) -> bool:
+        """Whether the trajectory ended as asked."""
+        return self in (Status.FINISHED, Status.AT_REST)
+
+    @classmethod
+    def from_code(cls, code: int) -> Status:
+        return next(status for status in cls if status.code == code)
