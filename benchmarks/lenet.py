@@ -121,7 +121,7 @@ def main() -> None:
         )
     say(f"fitted, prior precision {posterior.prior_precision:.3g}")
     surface = posterior.surface
-    velocities = posterior.velocities(options.rows, seed=options.seed)
+    velocities = posterior.perturbations(options.rows, seed=options.seed)
     runs = []
     for _ in range(1 if options.full else 2):  # the second is warm
         path, seconds = follow(surface, velocities, say)

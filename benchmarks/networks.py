@@ -46,7 +46,7 @@ def follow(seed: int, kept: Path) -> dict[str, Any]:
     motion = dims.integrate(
         surface,
         posterior.map_parameters.float(),
-        posterior.velocities(ROWS, VELOCITIES).float(),
+        posterior.perturbations(ROWS, VELOCITIES).float(),
         dynamics=DYNAMICS,
         max_time=END,
         save_at=TIMES,

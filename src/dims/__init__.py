@@ -49,6 +49,7 @@ try:
     from dims.sampling.engine import Ray
     from dims.sampling.fit import fit
     from dims.sampling.posterior import Posterior
+    from dims.sampling.samplers import LA, RLA, DiMS, LinLA, Sampler
     from dims.sampling.settle import settle
     from dims.surface.function import Surface
     from dims.surface.loss import LossSurface
@@ -62,10 +63,13 @@ __version__ = "0.1.0"
 sys.modules["dims.metrics"] = metrics
 
 __all__ = [
+    "LA",
+    "RLA",
     "AtRest",
     "Bernoulli",
     "Categorical",
     "CompileWarning",
+    "DiMS",
     "DimsClassifier",
     "DimsDeprecationWarning",
     "DimsError",
@@ -83,6 +87,7 @@ __all__ = [
     "HmcWarning",
     "IndefiniteHessianWarning",
     "Likelihood",
+    "LinLA",
     "LossSurface",
     "NotAMinimumWarning",
     "NotPositiveDefiniteError",
@@ -91,6 +96,7 @@ __all__ = [
     "Rattle",
     "Ray",
     "ReportError",
+    "Sampler",
     "SnapshotError",
     "Status",
     "StoreError",

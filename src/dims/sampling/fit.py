@@ -13,7 +13,7 @@ from dims.curvature.evidence import (
     tune_evidence,
     tuned_surface,
 )
-from dims.errors import NotAMinimumWarning
+from dims.errors import NotAMinimumWarning, renamed_arguments
 from dims.model.likelihoods import Gaussian, Likelihood, given_noise, with_noise
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
@@ -26,9 +26,10 @@ __all__ = ["fit"]
 STEEP = 1.0  # ‖g(θ*)‖ above this: the graph is steeper than 45° where sampling starts
 
 
+@renamed_arguments(train_data="data")
 def fit(
     model: nn.Module,
-    train_data: Any,
+    data: Any,
     likelihood: str | Likelihood,
     *,
     curvature: str | Any = "full",
@@ -57,7 +58,7 @@ def fit(
     likelihood = with_noise(likelihood, noise_std)
     surface = LossSurface(
         model,
-        train_data,
+        data,
         likelihood,
         1.0 if prior_precision is None else prior_precision,
         effective_points=effective_points,
@@ -100,7 +101,7 @@ def fit(
             f"{posterior.gradient_norm:.3g} (training minimised another loss, or stopped early). "
             "Draws start on a slope; refine=True walks to a minimum first",
             NotAMinimumWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return posterior
 
