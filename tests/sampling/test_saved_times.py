@@ -87,7 +87,7 @@ def test_the_end_is_the_delivered_draws_unless_it_was_saved(posterior, draws):
     # At the saved end the particle has not been settled.
     assert (ended.at(0.5).gradient_norm > ended.gradient_norm).all()
     begun = posterior.sample(3, max_time=0.5, save_at=(0.0,), certify=False, progress=False)
-    assert torch.equal(begun.at(0).parameters, posterior.map_parameters.expand(3, -1))
+    assert torch.equal(begun.at(0.0).parameters, posterior.map_parameters.expand(3, -1))
 
 
 def test_unknown_times_are_refused_and_the_known_ones_listed(draws, posterior):

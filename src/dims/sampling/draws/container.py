@@ -171,20 +171,22 @@ class Draws:
             >>> draws = posterior.sample(30, dims.DiMS(save_at=(3.0, 10.0)))
             >>> draws.at(3.0).loss
         """
-        nothing: dict[str, Any] = {name: _left_out() for name in ("times", *SAVED_TENSORS)}
         known = self.times.tolist()
         if time in known:
             place = known.index(time)
-            unknown = {name: _left_out() for name in ROW_NUMBERS}
-            there = {
-                "parameters": self.saved[:, place],
-                "loss": self.saved_loss[:, place],
-                "gradient_norm": self.saved_gradient_norm[:, place],
-                "evaluations": _no_evaluations(),
-                "verdict": None,
-            }
-            return replace(self, **nothing | unknown | there)
+            return Draws(
+                parameters=self.saved[:, place],
+                method=self.method,
+                surface=self.surface,
+                map_parameters=self.map_parameters,
+                status=self.status,
+                loss=self.saved_loss[:, place],
+                gradient_norm=self.saved_gradient_norm[:, place],
+                seed=self.seed,
+                settings=self.settings,
+            )
         if time == self.settings.get("max_time"):
+            nothing: dict[str, Any] = {name: _left_out() for name in ("times", *SAVED_TENSORS)}
             return replace(self, **nothing)
         listed = ", ".join(f"{entry:g}" for entry in known) or "none; give save_at=(...) to sample"
         raise ValueError(f"time: {time} was not saved; saved times: {listed}")
