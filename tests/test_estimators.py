@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from dims.errors import NotAMinimumWarning
+import dims
+from dims.errors import DimsDeprecationWarning, NotAMinimumWarning
 from dims.estimators import DimsClassifier, DimsRegressor
 
 FAST: dict[str, Any] = {
@@ -245,6 +246,30 @@ def test_bad_data_are_refused():
         model.fit(x, y[:-1])
     with pytest.raises(ValueError, match="expecting 2 features"):
         model.fit(x, y).predict(x[:, :1])
+
+
+@pytest.mark.parametrize("kind", [DimsClassifier, DimsRegressor])
+def test_the_old_name_of_draws_still_works_with_a_warning(kind):
+    with pytest.warns(DimsDeprecationWarning, match="n_draws=.*use draws="):
+        model = kind(n_draws=3)
+    assert model.draws == 3
+    assert "n_draws" not in model.get_params()
+    assert clone(model).draws == 3
+    with pytest.warns(DimsDeprecationWarning, match="n_draws=.*use draws="):
+        assert model.set_params(n_draws=5) is model
+    assert model.get_params()["draws"] == 5
+
+
+def test_a_sampler_object_is_a_method_too():
+    x, y = sine()
+    shared = {"hidden": (2,), "epochs": 20, "draws": 2, "random_state": 0}
+    sampler = dims.DiMS(friction=0.5, max_time=0.1, settle="none", certify=False)
+    by_object = DimsRegressor(**shared, method=sampler).fit(x, y)
+    by_name = DimsRegressor(**shared, friction=0.5, max_time=0.1, settle="none", certify=False).fit(
+        x, y
+    )
+    np.testing.assert_array_equal(by_object.predict(x), by_name.predict(x))
+    assert clone(by_object).method == sampler
 
 
 def test_scikit_learn_is_imported_only_where_it_is_used():

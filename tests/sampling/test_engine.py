@@ -298,3 +298,14 @@ def test_a_failing_run_does_not_stop_the_others(cluster: None, tmp_path: Path) -
     with pytest.raises(dims.EngineError, match=r"1 of 2 tasks failed.*-1\.json.*no root"):
         run_all(runs, dims.Ray())
     assert (tmp_path / "2.json").exists()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_send_saved_times_back(posterior, tmp_path):
+    sampler = dims.DiMS(1.0, max_time=0.5, save_at=(0.2, 0.5), settle="none", certify=False)
+    how = {"chunk_size": CHUNK, "progress": False}
+    here = posterior.sample(4, sampler, store=tmp_path / "here", **how)
+    there = posterior.sample(4, sampler, store=tmp_path / "there", engine="ray", **how)
+    for name in ("times", "saved", "saved_loss", "saved_gradient_norm"):
+        torch.testing.assert_close(getattr(there, name), getattr(here, name))
+    assert there.saved.shape == (4, 2, posterior.surface.size)

@@ -149,7 +149,8 @@ def test_what_integrate_takes_sample_takes(posterior):
 
 
 def test_settings_come_back_as_objects():
-    sampler = dims.DiMS(friction=ConstantFriction(0.2), solver=dims.Dopri5(1e-4), save_at=(1.0, 2.0))
+    friction, solver = ConstantFriction(0.2), dims.Dopri5(1e-4)
+    sampler = dims.DiMS(friction=friction, solver=solver, save_at=(1.0, 2.0))
     settings = json.loads(json.dumps(sampler.settings))
     assert settings["save_at"] == [1.0, 2.0]
     assert dims.DiMS.from_settings(settings) == sampler
