@@ -7,6 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# One thread for each worker and the programs it starts: the tests' networks are so small that two
+# threads spend their time waiting for each other. Torch reads it once, when it is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import jaxtyping
 import pytest
 from hypothesis import settings
