@@ -99,7 +99,7 @@ def energy_violation(energy, losses):
     return float(((energy - lowest) / left).max())
 
 
-def judge(loss, solutions):
+def energy_diagnostics(loss, solutions):
     """Energies and gradient norms of the solutions at the saved times."""
 
     def energies(theta, velocity):
@@ -122,7 +122,7 @@ def judge(loss, solutions):
 
 
 def measure(problem, name, rows, times):
-    """Time one solver and judge its trajectories."""
+    """Time one solver and check the energies of its trajectories."""
     solver, rtol, atol, stages = SOLVERS[name]
     loss = make_loss(problem)
     compiled = make_solve(make_field(loss), jnp.asarray(problem["theta"]), solver, rtol, atol)
@@ -140,7 +140,7 @@ def measure(problem, name, rows, times):
         "core_seconds_a_sample": cores / rows,
         "wall_seconds": wall,
         "evaluations": stages * steps / rows,
-        **judge(loss, solutions),
+        **energy_diagnostics(loss, solutions),
         "versions": {"jax": jax.__version__, "diffrax": diffrax.__version__},
     }
 

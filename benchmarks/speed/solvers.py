@@ -118,7 +118,11 @@ def _reference(dynamics: Dynamics, end: float, rows: int, seed: int, device: str
         for start in counter.starts(problem.velocities(rows, seed))
     ]
     record = clock.stop(rows)
-    return {**record, "evaluations": counter.rows / rows, **counter.judge(torch.stack(states, 1))}
+    return {
+        **record,
+        "evaluations": counter.rows / rows,
+        **counter.energy_diagnostics(torch.stack(states, 1)),
+    }
 
 
 def _torchode(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
@@ -138,7 +142,7 @@ def _torchode(dynamics: Dynamics, end: float, rows: int, seed: int, device: str)
     return {
         **record,
         "evaluations": counter.rows / rows,
-        **counter.judge(solution.ys.transpose(0, 1)),
+        **counter.energy_diagnostics(solution.ys.transpose(0, 1)),
     }
 
 
@@ -181,7 +185,7 @@ class EquationOfMotion:
     def one(self, time: Tensor, state: Tensor) -> Tensor:
         return self.many(time, state.unsqueeze(0)).squeeze(0)
 
-    def judge(self, states: Tensor) -> dict[str, Any]:
+    def energy_diagnostics(self, states: Tensor) -> dict[str, Any]:
         """Energies on the grid of times, from states of shape (times, rows, 2K)."""
         losses, kinetics, norms = [], [], []
         for now in states:
