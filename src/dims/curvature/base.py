@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
-from dims.model.likelihoods import Gaussian
 from dims.model.shapes import RowVectors
 from dims.surface.loss import LossSurface
 
@@ -103,8 +102,7 @@ class Curvature(ABC):
         self.dtype = surface.vector.dtype
         self.device = surface.vector.device
         self.loss_scale = surface.loss_scale
-        likelihood = surface.likelihood
-        self.noise_std = likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+        self.noise_std = surface.likelihood.noise_std
         self.semidefinite = semidefinite
 
     @abstractmethod
@@ -125,9 +123,8 @@ class Curvature(ABC):
 
     def precision_for(self, surface: LossSurface) -> Precision:
         """P under the surface's present prior and noise, whatever noise H was fitted with."""
-        scale = 1.0
-        if self.noise_std is not None and isinstance(surface.likelihood, Gaussian):
-            scale = (self.noise_std / surface.likelihood.noise_std) ** 2
+        fitted, present = self.noise_std, surface.likelihood.noise_std
+        scale = 1.0 if fitted is None or present is None else (fitted / present) ** 2
         return self.precision(surface.prior_precision, scale)
 
     def _scaled_prior(self, prior_precision: float | Tensor, dtype: torch.dtype) -> Tensor:
@@ -175,8 +172,8 @@ def repaired_ratios(ratios: Tensor, semidefinite: bool) -> Tensor:
         warnings.warn(
             f"Hessian plus prior has {count} of {len(ratios)} eigenvalues that are not positive "
             f"(lowest {lowest:.3g} prior precisions); they are replaced by their absolute values, "
-            f"at least {REPAIR_FLOOR} prior precisions. θ is no minimum of this surface: refine it "
-            "first, or use kind='ggn', which is never indefinite",
+            f"at least {REPAIR_FLOOR} prior precisions. θ is not a minimum of this surface: refine "
+            "it first, or use kind='ggn', which is never indefinite",
             IndefiniteHessianWarning,
             stacklevel=4,
         )

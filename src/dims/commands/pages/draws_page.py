@@ -94,7 +94,7 @@ def read_draws(path: Path) -> SavedDraws:
         ["seed", str(header.seed)],
         ["parameters", parameters.shape[1]],
         ["training points", header.points],
-        ["likelihood", str(header.likelihood)],
+        ["likelihood", header.likelihood_text],
         ["loss at θ*", header.loss_at_map],
     ]
     versions = json.loads(text).get("versions", {})
