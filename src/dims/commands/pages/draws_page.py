@@ -41,7 +41,7 @@ COLUMNS = {
     "loss": column("loss L", "at the returned draw"),
     "gradient_norm": column("‖gradient‖", "at the returned draw"),
     "smallest_eigenvalue": column("λ min", "smallest eigenvalue of the Hessian at the draw"),
-    "displacement": column("settling moved by", "distance that settling moved the draw"),
+    "displacement": column("settling distance", "distance that settling moved the draw"),
     "kinetic_energy": column("final T", "kinetic energy at the end of the trajectory"),
     "energy_violation": column("energy violation", "relative rise of the energy; 0: it never rose"),
     "energy_balance": column("energy balance", "E(0) − E(end) − ∫2ηT dt"),
