@@ -22,6 +22,7 @@ sys.path[:0] = [
     str(path)
     for path in (
         TESTS,
+        TESTS / "model",
         TESTS / "sampling",
         TESTS.parent / "benchmarks",
         TESTS.parent / "paper/programs",

@@ -35,9 +35,19 @@ try:
         warn_renamed,
     )
     from dims.mechanics.diagnostics import theorem_bounds
-    from dims.mechanics.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
+    from dims.mechanics.dynamics import (
+        ConstantFriction,
+        Dynamics,
+        Friction,
+        SpeedFriction,
+        damped,
+        dissipative,
+        geodesic,
+        gravitational,
+    )
     from dims.mechanics.events import AtRest
     from dims.mechanics.integrate import Trajectories, integrate
+    from dims.mechanics.solvers.base import RowState, Solver
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
     from dims.mechanics.status import Status
@@ -66,6 +76,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "CompileWarning",
+    "ConstantFriction",
     "DimsClassifier",
     "DimsDeprecationWarning",
     "DimsError",
@@ -79,6 +90,7 @@ __all__ = [
     "EngineError",
     "EntryError",
     "EvidenceWarning",
+    "Friction",
     "Gaussian",
     "HmcWarning",
     "IndefiniteHessianWarning",
@@ -91,7 +103,10 @@ __all__ = [
     "Rattle",
     "Ray",
     "ReportError",
+    "RowState",
     "SnapshotError",
+    "Solver",
+    "SpeedFriction",
     "Status",
     "StoreError",
     "StoreWarning",
