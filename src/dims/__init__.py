@@ -43,7 +43,12 @@ try:
     from dims.mechanics.status import Status
     from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
     from dims.prediction import metrics
-    from dims.prediction.predictive import Predictive
+    from dims.prediction.predictive import (
+        ClassificationPredictive,
+        DistributionPredictive,
+        Predictive,
+        RegressionPredictive,
+    )
     from dims.sampling.certificate import certify
     from dims.sampling.draws import Draws, load
     from dims.sampling.engine import Ray
@@ -65,12 +70,14 @@ __all__ = [
     "AtRest",
     "Bernoulli",
     "Categorical",
+    "ClassificationPredictive",
     "CompileWarning",
     "DimsClassifier",
     "DimsDeprecationWarning",
     "DimsError",
     "DimsRegressor",
     "DimsWarning",
+    "DistributionPredictive",
     "Dopri5",
     "Draws",
     "DrawsFileError",
@@ -90,6 +97,7 @@ __all__ = [
     "Predictive",
     "Rattle",
     "Ray",
+    "RegressionPredictive",
     "ReportError",
     "SnapshotError",
     "Status",
