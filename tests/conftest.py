@@ -52,6 +52,19 @@ def _need_data(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("data_root")
 
 
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    """Metrics and likelihoods that a test registers are gone after it."""
+    from dims.model.likelihoods import base
+    from dims.prediction.metrics import registry
+
+    before = dict(registry._METRICS), dict(base._CLASSES)
+    yield
+    for now, then in zip((registry._METRICS, base._CLASSES), before, strict=True):
+        now.clear()
+        now.update(then)
+
+
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """No shape checks: what a user without jaxtyping sees when an argument has the wrong type."""

@@ -53,7 +53,12 @@ try:
     from dims.mechanics.status import Status
     from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
     from dims.prediction import metrics
-    from dims.prediction.predictive import Predictive
+    from dims.prediction.predictive import (
+        ClassificationPredictive,
+        DistributionPredictive,
+        Predictive,
+        RegressionPredictive,
+    )
     from dims.sampling.certificate import certify
     from dims.sampling.draws import Draws, load
     from dims.sampling.engine import Ray
@@ -75,6 +80,7 @@ __all__ = [
     "AtRest",
     "Bernoulli",
     "Categorical",
+    "ClassificationPredictive",
     "CompileWarning",
     "ConstantFriction",
     "DimsClassifier",
@@ -82,6 +88,7 @@ __all__ = [
     "DimsError",
     "DimsRegressor",
     "DimsWarning",
+    "DistributionPredictive",
     "Dopri5",
     "Draws",
     "DrawsFileError",
@@ -102,6 +109,7 @@ __all__ = [
     "Predictive",
     "Rattle",
     "Ray",
+    "RegressionPredictive",
     "ReportError",
     "RowState",
     "SnapshotError",

@@ -16,6 +16,7 @@ from dims.model.conformance import check_likelihood
 from dims.model.likelihoods import base
 from dims.prediction.predictive import DistributionPredictive
 from dims.sampling.draws import storage
+from draws_problems import draws_of, problem
 from own_likelihoods import Poisson, SoftplusPoisson, StudentT
 
 
@@ -189,6 +190,15 @@ def test_settings_travel_with_the_file(tmp_path: Path) -> None:
     storage.write(path, tensors, json.dumps(fields), overwrite=True)
     with pytest.raises(dims.DrawsFileError, match=r"bad 'likelihood_settings'.*width"):
         dims.load(path, model)
+
+
+def test_settings_that_a_file_cannot_hold_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surface = problem("one output")[0].with_settings(likelihood=StudentT())
+    monkeypatch.setattr(StudentT, "settings", lambda self: {"scale": torch.ones(1)})
+    with pytest.raises(TypeError, match=r"likelihood: settings\(\) of StudentT .*Tensor"):
+        draws_of(surface).save(tmp_path / "run")
 
 
 def test_the_old_name_of_data_still_works() -> None:

@@ -36,9 +36,15 @@ NOISE_BOUNDS = (1e-4, 1e3)
 
 @dataclass(frozen=True)
 class EvidenceFit:
-    """The best prior precision (a number, or (K,) for groups) and noise, and how they were found.
+    """The best prior precision and noise, and how they were found.
 
-    `noise_std` is None for classification; `at_bound` names what ended at a bound.
+    Attributes:
+        prior_precision: δ, a number, or a vector (K,) for groups.
+        noise_std: σ; None where the likelihood has none.
+        log_marginal_likelihood: log p(D) there.
+        converged: Whether the search ended at a maximum.
+        at_bound: Names of what ended at a bound of the search.
+        iterations: Of BFGS.
     """
 
     prior_precision: float | Tensor

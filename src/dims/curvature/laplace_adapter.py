@@ -22,7 +22,19 @@ def from_laplace(la: Any, surface: LossSurface, theta: Vector | None = None) -> 
 
     laplace-torch keeps Σᵢ JᵢᵀΛᵢJᵢ for σ = 1; the surface's noise and likelihood scale multiply it
     here. Prior precision and noise are the surface's own: pass `la.prior_precision` and
-    `la.sigma_noise` on to it for the same posterior. θ is the surface's initial one when None.
+    `la.sigma_noise` on to it for the same posterior.
+
+    Args:
+        la: The fitted laplace-torch object.
+        surface: The loss surface of the same model and data.
+        theta: θ* of both, (K,); the surface's initial one when None.
+
+    Returns:
+        A full, diagonal or Kronecker curvature.
+
+    Raises:
+        TypeError: `la` is of another kind.
+        ValueError: `la` is not fitted, or differs from the surface in model, data or task.
     """
     _check(la, surface, surface.initial if theta is None else theta)
     factor, noise_std = surface.likelihood_scale, surface.likelihood.noise_std

@@ -104,7 +104,13 @@ def write_header(draws: Draws, loss_at_map: float | None) -> str:
             "python": platform.python_version(),
         },
     }
-    return json.dumps(fields)
+    try:
+        return json.dumps(fields)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"likelihood: settings() of {type(likelihood).__name__} holds what a file cannot "
+            f"({error}); give text, numbers or lists of them"
+        ) from error
 
 
 def parse_header(text: str) -> Header:
