@@ -47,7 +47,7 @@ def follow(seed: int, kept: Path) -> dict[str, Any]:
     motion = dims.integrate(
         surface,
         posterior.map_parameters.float(),
-        posterior.velocities(ROWS, VELOCITY_SEED).float(),
+        posterior.perturbations(ROWS, VELOCITY_SEED).float(),
         dynamics=DYNAMICS,
         max_time=END,
         save_at=TIMES,

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 
 from dims.model.training_data import map_inputs
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_text_atomically
 from dims_paper.snelson_network import load_problem
 from speed.scaling import gradient_share, scaling
 from speed.solvers import SOLVERS, TASKS, measure
@@ -87,7 +87,7 @@ def run_bench(
 
 def _write(out: Path, result: dict[str, Any]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, json.dumps(result, indent=1))
+    write_text_atomically(out, json.dumps(result, indent=1))
 
 
 def _diffrax(settings: BenchSettings) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ try:
     from dims.sampling.engine import Ray
     from dims.sampling.fit import fit
     from dims.sampling.posterior import Posterior
+    from dims.sampling.samplers import LA, RLA, DiMS, LinLA, Sampler
     from dims.sampling.settle import settle
     from dims.surface.function import Surface
     from dims.surface.loss import LossSurface
@@ -77,12 +78,15 @@ __version__ = "0.2.0.dev0"
 sys.modules["dims.metrics"] = metrics
 
 __all__ = [
+    "LA",
+    "RLA",
     "AtRest",
     "Bernoulli",
     "Categorical",
     "ClassificationPredictive",
     "CompileWarning",
     "ConstantFriction",
+    "DiMS",
     "DimsClassifier",
     "DimsDeprecationWarning",
     "DimsError",
@@ -102,6 +106,7 @@ __all__ = [
     "HmcWarning",
     "IndefiniteHessianWarning",
     "Likelihood",
+    "LinLA",
     "LossSurface",
     "NotAMinimumWarning",
     "NotPositiveDefiniteError",
@@ -112,6 +117,7 @@ __all__ = [
     "RegressionPredictive",
     "ReportError",
     "RowState",
+    "Sampler",
     "SnapshotError",
     "Solver",
     "SpeedFriction",

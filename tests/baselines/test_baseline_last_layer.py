@@ -143,7 +143,7 @@ def test_seeds_reproduce_and_files_hold_the_draws(dtype: torch.dtype, tmp_path: 
 
 def test_bad_arguments_are_refused() -> None:
     data = regression_data()
-    with pytest.raises(ValueError, match="count"):
+    with pytest.raises(ValueError, match="draws"):
         last_layer(network(), data, "regression", 0)
     with pytest.raises(ValueError, match=r"'head' is no linear layer .* '0', '2'"):
         last_layer(network(), data, "regression", 2, layer="head")

@@ -109,7 +109,8 @@ def test_the_ways_of_the_first_draws_are_kept_and_end_where_the_draws_are(
 
 
 @pytest.mark.parametrize(
-    ("method", "how"), [("dims", {"friction": 2.0, "settle": None, "certify": False}), ("rla", {})]
+    ("method", "how"),
+    [("dims", {"friction": 2.0, "settle": "none", "certify": False}), ("rla", {})],
 )
 def test_a_draw_followed_again_ends_where_it_did(method, how, monkeypatch):
     monkeypatch.setattr(followed, "FRAMES", 3)

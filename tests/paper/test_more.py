@@ -17,8 +17,7 @@ from dims.commands.pages.read import read_page
 from dims.mechanics.dynamics import geodesic
 from dims.mechanics.integrate import integrate
 from dims.mechanics.solvers.dopri5 import Dopri5
-from dims.sampling.samplers import SAMPLERS
-from dims.sampling.samplers.dissipative import Dissipative
+from dims.sampling.samplers import SAMPLERS, DiMS
 from dims_paper.experiments.more import run_more, run_rows
 from dims_paper.experiments.more_settings import MoreSettings, Problem
 from dims_paper.experiments.runs import load_runs
@@ -63,7 +62,7 @@ def parameters(model: nn.Module) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Brief(Dissipative):
+class Brief(DiMS):
     """The defaults but for the time, of which a test has little."""
 
     max_time: float = 0.5
@@ -129,7 +128,7 @@ def test_rows_are_what_their_names_say(tmp_path):
     how = {"solver": "dopri5", "tolerance": 1e-7, "precondition": False, "max_time": 0.3}
     recipe = drawn(2, method="rla", **how)
     torch.testing.assert_close(outputs("RLA (recipe)"), recipe, **close)
-    recipe = drawn(2, method="dims", friction=0.5, settle=None, certify=False, **how)
+    recipe = drawn(2, method="dims", friction=0.5, settle="none", certify=False, **how)
     torch.testing.assert_close(outputs("DiMS (recipe)"), recipe, **close)
     # So short a time is easy for both solvers: they agree, and the speed of RLA stays.
     both = rows["RLA (recipe)"], rows["RLA (recipe)"]["rattle"]
@@ -176,7 +175,7 @@ def test_an_interrupted_batch_goes_on_with_its_bits_and_its_seconds(tmp_path):
 
     def ends(watch: Stopwatch | None) -> Tensor:
         return integrate(
-            posterior.surface, posterior.map_parameters, posterior.velocities(2),
+            posterior.surface, posterior.map_parameters, posterior.perturbations(2),
             dynamics=geodesic(), max_time=1.0, solver="dopri5", stop=watch, checkpoint=watch,
         ).end  # fmt: skip
 

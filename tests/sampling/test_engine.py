@@ -35,7 +35,7 @@ def posterior() -> dims.Posterior:
 
 
 def sample(posterior: dims.Posterior, engine, store: Path | None, **more) -> dims.Draws:
-    how = {"friction": 1.0, "max_time": 0.5, "settle": None, "certify": False} | more
+    how = {"friction": 1.0, "max_time": 0.5, "settle": "none", "certify": False} | more
     return posterior.sample(
         COUNT, progress=False, engine=engine, store=store, chunk_size=CHUNK, **how
     )
@@ -100,7 +100,7 @@ def test_progress_adds_up_over_workers(posterior):
     seen: list[Progress] = []
     posterior.sample(
         COUNT, engine="ray", chunk_size=CHUNK, progress=seen.append,
-        friction=1.0, max_time=0.5, settle=None, certify=False,
+        friction=1.0, max_time=0.5, settle="none", certify=False,
     )  # fmt: skip
     assert {now.rows for now in seen} == {COUNT}
     assert [now.done for now in seen] == sorted(now.done for now in seen)
@@ -207,7 +207,7 @@ def test_an_interrupted_call_leaves_a_store_that_goes_on(posterior, quiet, tmp_p
     with pytest.raises(KeyboardInterrupt):
         posterior.sample(
             COUNT, progress=interrupt, engine="ray", store=store, chunk_size=CHUNK,
-            friction=1.0, max_time=0.5, settle=None, certify=False,
+            friction=1.0, max_time=0.5, settle="none", certify=False,
         )  # fmt: skip
     assert len(chunks(store)) < 4
     deadline = time.monotonic() + 30

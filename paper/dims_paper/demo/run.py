@@ -89,7 +89,7 @@ def run_demo(settings: DemoSettings, report: Report | None = None) -> DemoResult
         noise_std=settings.noise_std,
     )
     surface = posterior.surface
-    velocities = posterior.velocities(settings.draws, settings.seed)
+    velocities = posterior.perturbations(settings.draws, settings.seed)
 
     def follow(name: str, max_time: float, dynamics: object) -> Trajectories:
         times = torch.linspace(0, max_time, settings.saves + 1)

@@ -57,8 +57,8 @@ def methods(frictions: tuple[float, ...], max_time: float) -> list[Method]:
         Method("RLA", "rla", faithful, t1=1.0),
     ]
     for eta0 in frictions:
-        how = {**faithful, "friction": eta0, "max_time": max_time, "settle": None, "certify": False}
-        rows.append(Method("DiMS", "dims", how, t1=max_time, eta0=eta0))
+        how = {**faithful, "friction": eta0, "max_time": max_time, "certify": False}
+        rows.append(Method("DiMS", "dims", {**how, "settle": "none"}, t1=max_time, eta0=eta0))
     return rows
 
 

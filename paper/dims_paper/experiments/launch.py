@@ -69,7 +69,7 @@ def launch(
             # θ* minimises the loss of all images without a prior; the published runs start there.
             warnings.simplefilter("ignore", NotAMinimumWarning)
             posterior = fit(model, data, "classification", effective_points=effective_points, **how)
-        velocities = posterior.velocities(draws, seed)
+        velocities = posterior.perturbations(draws, seed)
         facts = {
             "prior_precision": float(posterior.prior_precision),
             "gradient_norm": posterior.gradient_norm,

@@ -23,7 +23,7 @@ from dims.baselines.last_layer import last_layer
 from dims.baselines.swag import swag
 from dims.mechanics.dynamics import dissipative, geodesic
 from dims.model.torch_support.tf32 import float32_products
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_text_atomically
 from dims_paper.experiments.image_run import (
     ImageRun,
     Report,
@@ -136,7 +136,7 @@ def _peers(run: ImageRun, peers: PeerSettings) -> dict[str, Any]:
             "classification",
             peers.draws,
             epochs=peers.swag_epochs,
-            lr=peers.swag_lr,
+            learning_rate=peers.swag_lr,
             rank=min(20, peers.swag_epochs),
             prior_precision=peers.swag_prior,
             seed=s.seed,
@@ -160,5 +160,5 @@ def _once(out: Path, name: str, run: Callable[[], dict[str, Any]]) -> dict[str, 
     for row, file in lacking:
         row |= distributions(load_per_image(file))
     if lacking:
-        write_text(path, json.dumps(result, indent=1))
+        write_text_atomically(path, json.dumps(result, indent=1))
     return result

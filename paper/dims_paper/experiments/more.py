@@ -18,8 +18,8 @@ from torch import nn
 
 from dims.baselines import deep_ensemble, swag
 from dims.mechanics.dynamics import dissipative, geodesic
+from dims.sampling.files import write_text_atomically
 from dims.sampling.posterior import Posterior
-from dims.sampling.store.folder import write_text
 from dims_paper.experiments.more_recipe import Motion, recipe_row
 from dims_paper.experiments.more_settings import MoreSettings, Problem
 from dims_paper.experiments.runs import kept_network, once
@@ -73,7 +73,7 @@ def run_rows(
     for name in missing:
         say(name)
         row = _row(name, problem, settings, model, posterior, parts)
-        write_text(parts / f"{name}.row", json.dumps({"network": network, "row": row}))
+        write_text_atomically(parts / f"{name}.row", json.dumps({"network": network, "row": row}))
         (parts / f"{name}.safetensors").unlink(missing_ok=True)
     return all((parts / f"{name}.row").exists() for name in row_names(problem, settings))
 
@@ -163,7 +163,7 @@ def _swag(
         surface.likelihood,
         problem.draws,
         epochs=settings.swag_epochs,
-        lr=settings.swag_lr,
+        learning_rate=settings.swag_lr,
         momentum=settings.swag_momentum,
         batch_size=settings.swag_batch_size,
         rank=settings.swag_rank,

@@ -44,7 +44,7 @@ def recipe_row(
 
     Within the limit as many as come to their end; the others say how far they came.
     """
-    velocities = posterior.velocities(settings.recipe_draws, problem.seed)
+    velocities = posterior.perturbations(settings.recipe_draws, problem.seed)
 
     def follow(velocities: Tensor, **how: Any) -> Trajectories:
         return integrate(

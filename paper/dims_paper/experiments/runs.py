@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dims.mechanics.batch import Progress
 from dims.sampling.engine import Engine, InProcess
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_text_atomically
 
 __all__ = ["kept_network", "load_runs", "once", "percent", "run_all", "save_tensors"]
 
@@ -48,7 +48,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
         "machine": platform.machine(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(result, indent=1))
+    write_text_atomically(path, json.dumps(result, indent=1))
 
 
 def kept_network(

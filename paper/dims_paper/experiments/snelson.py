@@ -208,7 +208,7 @@ def score_outputs(
 
 def _follow(posterior: Posterior, settings: SnelsonSettings) -> dict[str, Any]:
     """The first draws of RLA and DiMS once more, seen on their way."""
-    velocities = posterior.velocities(settings.followed, settings.seed)
+    velocities = posterior.perturbations(settings.followed, settings.seed)
     paths = [
         (
             name,
@@ -264,7 +264,7 @@ def _score(
         how |= {
             "friction": settings.friction,
             "max_time": settings.max_time,
-            "settle": None,
+            "settle": "none",
             "certify": False,
         }
     draws = posterior.sample(settings.draws, method=name, **how)

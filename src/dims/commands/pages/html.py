@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dims.commands.pages.style import COLOURS
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_text_atomically
 
 __all__ = ["page_html", "write_page"]
 
@@ -85,7 +85,7 @@ def write_page(payload: dict[str, Any], path: Path) -> Path:
         `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, page_html(payload))
+    write_text_atomically(path, page_html(payload))
     return path
 
 
