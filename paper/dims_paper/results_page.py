@@ -68,7 +68,7 @@ def results_page(runs: list[dict[str, Any]], comparison: Path | None) -> dict[st
     names = [_name(run) for run in runs]
     experiments = list(dict.fromkeys(str(run["experiment"]) for run in runs))
     tables = [_scores(runs, names), None if comparison is None else _beside_the_paper(comparison)]
-    tables += [_foreign(runs, names), _draws(runs, names)]
+    tables += [_ood(runs, names), _draws(runs, names)]
     facts = [["experiment", ", ".join(experiments)], ["runs", len(runs)]]
     if len(runs) == 1:
         facts += [[key.replace("_", " "), runs[0][key]] for key in FACTS if key in runs[0]]
@@ -164,29 +164,29 @@ def _scores(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
     return table("scores", "Methods", note, columns, rows, ("method", "data"))
 
 
-def _foreign(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
-    """How well the confidence of each method tells foreign sets apart."""
+def _ood(runs: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """How well the confidence of each method separates OOD sets from the test set."""
     found = [
         (name, label, row["ood"])
         for run, name in zip(runs, names, strict=True)
         for label, row in _labelled(run)
         if "ood" in row
     ]
-    sets = list(dict.fromkeys(foreign for *_, scores in found for foreign in scores))
+    sets = list(dict.fromkeys(name for *_, scores in found for name in scores))
     columns = [column("run"), column("method")]
-    for foreign in sets:
-        columns.append(column(foreign, "mean over draws of the AUROC of each"))
-        columns.append(column(f"{foreign}, averaged", "of the averaged predictive"))
+    for name in sets:
+        columns.append(column(name, "mean over draws of the AUROC of each"))
+        columns.append(column(f"{name}, averaged", "of the averaged predictive"))
     rows = [
         [name, label]
         + [scores.get(f, {}).get(how, {}).get(AUROC) for f in sets for how in READINGS]
         for name, label, scores in found
     ]
     note = (
-        "AUROC of the confidence: how often a foreign image gets less of it than a known one; "
-        "½ is chance, 1 is perfect."
+        "AUROC of the confidence: how often an OOD image gets a lower confidence than a test "
+        "image; ½ is chance, 1 is perfect."
     )
-    return table("foreign", "AUROC on foreign data", note, columns, rows, ("run", "method"))
+    return table("ood", "AUROC on OOD data", note, columns, rows, ("run", "method"))
 
 
 def _beside_the_paper(path: Path) -> dict[str, Any]:

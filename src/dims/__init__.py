@@ -35,15 +35,30 @@ try:
         warn_renamed,
     )
     from dims.mechanics.diagnostics import theorem_bounds
-    from dims.mechanics.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
+    from dims.mechanics.dynamics import (
+        ConstantFriction,
+        Dynamics,
+        Friction,
+        SpeedFriction,
+        damped,
+        dissipative,
+        geodesic,
+        gravitational,
+    )
     from dims.mechanics.events import AtRest
     from dims.mechanics.integrate import Trajectories, integrate
+    from dims.mechanics.solvers.base import RowState, Solver
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
     from dims.mechanics.status import Status
     from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
     from dims.prediction import metrics
-    from dims.prediction.predictive import Predictive
+    from dims.prediction.predictive import (
+        ClassificationPredictive,
+        DistributionPredictive,
+        Predictive,
+        RegressionPredictive,
+    )
     from dims.sampling.certificate import certify
     from dims.sampling.draws import Draws, load
     from dims.sampling.engine import Ray
@@ -57,7 +72,7 @@ finally:
     if _collecting:
         gc.enable()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # A public module whose home is a room further in: `from dims.metrics import accuracy` works too.
 sys.modules["dims.metrics"] = metrics
@@ -68,13 +83,16 @@ __all__ = [
     "AtRest",
     "Bernoulli",
     "Categorical",
+    "ClassificationPredictive",
     "CompileWarning",
+    "ConstantFriction",
     "DiMS",
     "DimsClassifier",
     "DimsDeprecationWarning",
     "DimsError",
     "DimsRegressor",
     "DimsWarning",
+    "DistributionPredictive",
     "Dopri5",
     "Draws",
     "DrawsFileError",
@@ -83,6 +101,7 @@ __all__ = [
     "EngineError",
     "EntryError",
     "EvidenceWarning",
+    "Friction",
     "Gaussian",
     "HmcWarning",
     "IndefiniteHessianWarning",
@@ -95,9 +114,13 @@ __all__ = [
     "Predictive",
     "Rattle",
     "Ray",
+    "RegressionPredictive",
     "ReportError",
+    "RowState",
     "Sampler",
     "SnapshotError",
+    "Solver",
+    "SpeedFriction",
     "Status",
     "StoreError",
     "StoreWarning",

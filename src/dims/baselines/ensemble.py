@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from dims.baselines.common import check_integer, seeded
 from dims.errors import renamed_arguments
-from dims.model.likelihoods import Gaussian, Likelihood, with_noise
+from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import slice_inputs
@@ -85,8 +85,9 @@ def deep_ensemble(
     rows = [surface.initial]
     rows += [_flatten(member, number, surface) for number, member in enumerate(trained, start=1)]
     thetas = torch.stack(rows)
-    if likelihood == "regression" and noise_std is None:
-        surface = surface.with_settings(likelihood=Gaussian(_residual_std(surface, thetas)))
+    if leaves_noise_open(likelihood, noise_std):
+        noisy = surface.likelihood.with_noise(_residual_std(surface, thetas))
+        surface = surface.with_settings(likelihood=noisy)
     made = Draws.from_parameters(surface, thetas, "deep_ensemble")
     used = seed if _is_training(models) else None
     return replace(made, seed=used, settings={"members": len(thetas)})

@@ -18,7 +18,7 @@ from dims.baselines.common import check_integer
 from dims.curvature import Curvature, fit_curvature
 from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
 from dims.errors import renamed_arguments
-from dims.model.likelihoods import Gaussian, Likelihood, given_noise, with_noise
+from dims.model.likelihoods import Likelihood, given_noise, with_noise
 from dims.model.network import BatchedNetwork
 from dims.model.training_data import Inputs, collect, slice_inputs
 from dims.sampling.draws import Draws
@@ -110,7 +110,7 @@ def _surface(
 
 def _tuned(surface: LossSurface, fitted: Curvature, prior: bool, noise: bool) -> LossSurface:
     """The surface under the prior and noise of most evidence; the flags say what is free."""
-    if not prior and not (noise and isinstance(surface.likelihood, Gaussian)):
+    if not prior and not (noise and surface.likelihood.noise_std is not None):
         return surface
     structure = "scalar" if prior else "fixed"
     fit = tune_evidence(surface, surface.initial, fitted, prior=structure, tune_noise=noise)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dims.curvature import Precision
+from dims.mechanics.geometry import precondition
 from dims.model.shapes import RowVectors
 
 __all__ = ["perturbations", "precondition", "standard_noise"]
@@ -57,20 +57,3 @@ def perturbations(precision: Precision, draws: int, seed: int, first: int = 0) -
     if not rows:
         return precision.color(standard_noise(0, precision.size, seed))
     return torch.cat(rows)
-
-
-def precondition(noise: Tensor, gradient: Tensor) -> Tensor:
-    """G^(−½)·ε = ε − g·(gᵀε)/(1 + ‖g‖² + √(1 + ‖g‖²)) for rows ε (S, K), g one (K,) or rows (S, K).
-
-    The kinetic energy ½·vᵀGv of the result is ½‖ε‖², wherever on the surface it starts.
-    """
-    if noise.shape[-1] != gradient.shape[-1] or gradient.ndim > noise.ndim:
-        raise ValueError(
-            f"gradient: shape {tuple(gradient.shape)} does not belong to noise of shape "
-            f"{tuple(noise.shape)}"
-        )
-    # Along a steep gradient all but 1/‖g‖ of ε cancels, which float32 would not survive.
-    wide, slope = noise.double(), gradient.double()
-    steepness = 1 + slope.square().sum(-1, keepdim=True)
-    along = (wide * slope).sum(-1, keepdim=True)
-    return (wide - slope * (along / (steepness + steepness.sqrt()))).to(noise.dtype)

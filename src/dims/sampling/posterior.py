@@ -15,9 +15,9 @@ from torch import Tensor
 from dims.curvature import Curvature
 from dims.curvature.evidence import EvidenceFit
 from dims.errors import renamed_arguments, warn_renamed
-from dims.mechanics.batch import Progress, Solver
+from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Friction
-from dims.model.likelihoods import Gaussian
+from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors, Vector
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
@@ -64,9 +64,8 @@ class Posterior:
 
     @property
     def noise_std(self) -> float | None:
-        """σ of a Gaussian likelihood; None for classification."""
-        likelihood = self.surface.likelihood
-        return likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+        """σ of the likelihood; None where it has none (classification)."""
+        return self.surface.likelihood.noise_std
 
     @property
     def gradient_norm(self) -> float:

@@ -14,7 +14,7 @@ from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, Vector
 from dims.model.training_data import Inputs
-from dims.prediction.predictive import Predictive, predictive_of
+from dims.prediction.predictive import Predictive
 from dims.sampling.draws.fields import (
     LINEARISED_METHODS,
     ROW_NUMBERS,
@@ -247,7 +247,7 @@ class Draws:
                 f"draws: the outputs of {broken[:10]} are NaN or infinite there; leave those draws "
                 "out with draws.select, or look at the inputs for outliers"
             )
-        return predictive_of(outputs, self.surface.likelihood)
+        return self.surface.likelihood.predictive(outputs)
 
     def summary(self) -> str:
         """A report in plain text: how the draws ended, where they are, and what to do.

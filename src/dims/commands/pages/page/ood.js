@@ -1,7 +1,7 @@
 "use strict";
-// How confident a method is on data it knows, and on data it does not.
+// The confidence of a method on in-distribution and out-of-distribution (OOD) data.
 
-// Colour and dashes both tell sets apart; the known one is solid.
+// Sets differ in colour and in dashes; the in-distribution set is solid.
 const DASHES = ["none", "9 3", "3 2", "9 3 3 3", "5 2", "12 4"];
 
 function styleSet(line, i, width) {
@@ -20,11 +20,11 @@ function setLegend(sets) {
     set.auroc === null ? set.name : `${set.name}: AUROC ${format(set.auroc)}`)));
 }
 
-// The outline of a histogram: two points for every bin, and its ends on the ground.
-function steps(shares, ground) {
+// The outline of a histogram: two points per bin, and both ends on the baseline.
+function steps(shares, base) {
   const edge = (i) => i / shares.length;
   const xs = [0, ...shares.flatMap((_, i) => [edge(i), edge(i + 1)]), 1];
-  return [xs, [ground, ...shares.flatMap((share) => [share, share]).map((s) => Math.max(s, ground)), ground]];
+  return [xs, [base, ...shares.flatMap((share) => [share, share]).map((s) => Math.max(s, base)), base]];
 }
 
 function confidenceSection(run) {
@@ -34,15 +34,15 @@ function confidenceSection(run) {
     const { method, sets } = rows[chosen];
     names.replaceChildren(setLegend(sets));
     if (!width) return;
-    // One range for all methods: what changes with the choice is the method.
+    // All methods share one range, so that they can be compared.
     const all = rows.flatMap((row) => row.sets.flatMap((set) => set.shares));
-    const [low, high] = extent(all, log), ground = log ? low / 2 : 0;
+    const [low, high] = extent(all, log), base = log ? low / 2 : 0;
     const frame = chart(host, Math.min(width, 760), { xRange: [0, 1],
-      yRange: log ? [ground, high * 1.2] : [0, high * 1.05], log, xLabel: "confidence",
+      yRange: log ? [base, high * 1.2] : [0, high * 1.05], log, xLabel: "confidence",
       yLabel: "share of the set",
       label: `confidence of ${method} on ${sets.map((set) => set.name).join(", ")}` });
     sets.map((set, i) => [set, i]).reverse().forEach(([set, i]) => {
-      const [xs, ys] = steps(set.shares, ground);
+      const [xs, ys] = steps(set.shares, base);
       styleSet(addLine(frame, xs, ys, set.name), i, setWidth(i));
     });
   }

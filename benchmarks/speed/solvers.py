@@ -1,8 +1,8 @@
-"""Ways to follow a trajectory, each timed in core-seconds on one thread.
+"""Solvers that integrate a trajectory, timed in core-seconds on one thread.
 
-The recipe is the published one (torchdiffeq's dopri5, rtol 1e-7, atol 1e-6, one trajectory at a
-time); torchode has a step for each row. Their energies are looked at on a grid of times, ours
-after every accepted step.
+The reference solver is the published one: torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one
+trajectory at a time. torchode has one step size per row. The energies of both are evaluated on a
+grid of times; those of the solvers of dims after every accepted step.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dims.mechanics.ledger import VIOLATION_FLOOR
 from dims.surface.loss import LossSurface
 from dims_paper.snelson_network import SnelsonProblem, load_problem
 
-__all__ = ["PEERS", "TASKS", "EquationOfMotion", "measure"]
+__all__ = ["SOLVERS", "TASKS", "EquationOfMotion", "measure"]
 
 RTOL, ATOL = 1e-7, 1e-6
-GRID = 201  # times at which the energy of the others is looked at
+GRID = 201  # times at which the energy of the other solvers is evaluated
 TASKS: dict[str, tuple[Dynamics, float]] = {
     "dims": (dissipative(gravity=1.0, friction=0.1), 50.0),
     "rla": (geodesic(), 1.0),
@@ -32,16 +32,16 @@ TASKS: dict[str, tuple[Dynamics, float]] = {
 
 
 def measure(
-    peer: str, task: str, rows: int, seed: int, device: str = "cpu", part: float = 1.0
+    solver: str, task: str, rows: int, seed: int, device: str = "cpu", fraction: float = 1.0
 ) -> dict[str, Any]:
-    """Run one peer; figures are means over rows unless their name says otherwise."""
+    """Run one solver; numbers are means over rows unless their name says otherwise."""
     dynamics, whole = TASKS[task]
-    end = part * whole
+    end = fraction * whole
     return {
-        "peer": peer,
+        "solver": solver,
         "task": task,
         "rows": rows,
-        **PEERS[peer](dynamics, end, rows, seed, device),
+        **SOLVERS[solver](dynamics, end, rows, seed, device),
     }
 
 
@@ -49,13 +49,13 @@ def _rattle(precision: torch.dtype) -> Callable[..., dict[str, Any]]:
     def run(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
         problem = load_problem(precision, device)
         velocity = problem.velocities(rows, seed)
-        # All sizes that the batch will shrink to are compiled once before the clock starts.
+        # Compile all batch sizes that occur before the clock starts.
         began = time.perf_counter()
         sizes = batch_sizes(rows, SHRINK[device], SMALLEST_COMPILED[device])
         for size in sorted(sizes):
-            _ours(problem, velocity[:size], dynamics, 1e-3 * end, compiled=True)
+            _integrate(problem, velocity[:size], dynamics, 1e-3 * end, compiled=True)
         cold = time.perf_counter() - began
-        record, _ = _ours(problem, velocity, dynamics, end, compiled=True)
+        record, _ = _integrate(problem, velocity, dynamics, end, compiled=True)
         return {**record, "compilation_seconds": cold, "precision": str(precision).split(".")[-1]}
 
     return run
@@ -64,11 +64,11 @@ def _rattle(precision: torch.dtype) -> Callable[..., dict[str, Any]]:
 def _dopri5(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
     problem = load_problem(torch.float64, device)
     velocity = problem.velocities(rows, seed)
-    record, _ = _ours(problem, velocity, dynamics, end, solver="dopri5")
+    record, _ = _integrate(problem, velocity, dynamics, end, solver="dopri5")
     return {**record, "precision": "float64"}
 
 
-def _ours(
+def _integrate(
     problem: SnelsonProblem,
     velocity: Tensor,
     dynamics: Dynamics,
@@ -106,7 +106,7 @@ def _ours(
     return record, path
 
 
-def _recipe(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
+def _reference(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
     from torchdiffeq import odeint
 
     problem = load_problem(torch.float64, device)
@@ -118,7 +118,11 @@ def _recipe(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -
         for start in counter.starts(problem.velocities(rows, seed))
     ]
     record = clock.stop(rows)
-    return {**record, "evaluations": counter.rows / rows, **counter.judge(torch.stack(states, 1))}
+    return {
+        **record,
+        "evaluations": counter.rows / rows,
+        **counter.energy_diagnostics(torch.stack(states, 1)),
+    }
 
 
 def _torchode(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
@@ -138,12 +142,12 @@ def _torchode(dynamics: Dynamics, end: float, rows: int, seed: int, device: str)
     return {
         **record,
         "evaluations": counter.rows / rows,
-        **counter.judge(solution.ys.transpose(0, 1)),
+        **counter.energy_diagnostics(solution.ys.transpose(0, 1)),
     }
 
 
-PEERS: dict[str, Callable[..., dict[str, Any]]] = {
-    "recipe": _recipe,
+SOLVERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "reference": _reference,
     "torchode": _torchode,
     "dopri5": _dopri5,
     "rattle": _rattle(torch.float32),
@@ -152,7 +156,7 @@ PEERS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 class _Clock:
-    """Core-seconds of this process, which other work on the machine hardly changes, and seconds."""
+    """Core-seconds of this process, which other processes hardly affect, and wall seconds."""
 
     def __init__(self) -> None:
         self.cores, self.wall = time.process_time(), time.perf_counter()
@@ -163,7 +167,7 @@ class _Clock:
 
 
 class EquationOfMotion:
-    """The equation of motion of (θ, v), counting how many rows it was asked for."""
+    """The equation of motion of (θ, v), with a count of the evaluated rows."""
 
     def __init__(self, surface: LossSurface, dynamics: Dynamics) -> None:
         self.surface, self.dynamics, self.rows = surface, dynamics, 0
@@ -181,8 +185,8 @@ class EquationOfMotion:
     def one(self, time: Tensor, state: Tensor) -> Tensor:
         return self.many(time, state.unsqueeze(0)).squeeze(0)
 
-    def judge(self, states: Tensor) -> dict[str, Any]:
-        """Energies on the grid of times: states (times, rows, 2K)."""
+    def energy_diagnostics(self, states: Tensor) -> dict[str, Any]:
+        """Energies on the grid of times, from states of shape (times, rows, 2K)."""
         losses, kinetics, norms = [], [], []
         for now in states:
             theta, velocity = now.chunk(2, dim=1)

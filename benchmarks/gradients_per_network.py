@@ -1,10 +1,10 @@
-"""How many gradients a trajectory takes on Snelson networks of several trainings.
+"""Count the gradients per trajectory on Snelson networks from several training runs.
 
-    python benchmarks/networks.py --seeds 0 1 2 3 --kept runs/networks --out networks.json
+    python benchmarks/gradients_per_network.py --kept runs/networks --out networks.json
 
-Trained as in the paper, with dropout, tuned by the evidence; sixty trajectories of each to t₁ = 50,
-η₀ = 0.1, float32, one core. Networks that are in the folder `kept` are not trained again, nor are
-seeds followed again that are in the file. Needs DIMS_DATA.
+The networks are trained as in the paper, with dropout, and tuned by the evidence. Sixty
+trajectories of each run to t₁ = 50 with η₀ = 0.1 in float32 on one core. Networks in the folder
+`kept` are not trained again, and seeds in the output file are not measured again. Needs DIMS_DATA.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from dims.model.likelihoods import Gaussian
 from dims_paper.datasets.snelson import load_snelson
 from dims_paper.experiments.runs import kept_network
 from dims_paper.experiments.snelson import SnelsonSettings, posterior_of, task_of
-from speed.peers import TASKS
+from speed.solvers import TASKS
 
-ROWS, VELOCITIES = 60, 12345  # and the seed of their start velocities
+ROWS, VELOCITY_SEED = 60, 12345
 DYNAMICS, END = TASKS["dims"]
 TIMES = (10.0, END)
 
 
 def follow(seed: int, kept: Path) -> dict[str, Any]:
+    """Train the network of one seed, or load it, and integrate its trajectories."""
     settings = replace(SnelsonSettings(), seed=seed)
     data = load_snelson(gap=settings.gap)
     task = task_of(data, settings)
@@ -46,7 +47,7 @@ def follow(seed: int, kept: Path) -> dict[str, Any]:
     motion = dims.integrate(
         surface,
         posterior.map_parameters.float(),
-        posterior.perturbations(ROWS, VELOCITIES).float(),
+        posterior.perturbations(ROWS, VELOCITY_SEED).float(),
         dynamics=DYNAMICS,
         max_time=END,
         save_at=TIMES,
@@ -79,8 +80,8 @@ def main() -> None:
     result |= {"rows": ROWS, "networks": []}
     if options.out.exists():
         result = json.loads(options.out.read_text())
-    known = {network["seed"] for network in result["networks"]}
-    for seed in sorted(set(options.seeds) - known):
+    measured = {network["seed"] for network in result["networks"]}
+    for seed in sorted(set(options.seeds) - measured):
         result["networks"].append(follow(seed, options.kept))
         print(result["networks"][-1], flush=True)
         options.out.write_text(json.dumps(result, indent=1) + "\n")

@@ -1,8 +1,8 @@
 """Do two runs of benchmarks/energy_law.py draw from the same distributions?
 
-    python benchmarks/compare.py results/benchmarks/energy_law/{default,tight}.json
+    python benchmarks/compare_distributions.py results/benchmarks/energy_law/{default,tight}.json
 
-Two-sample Kolmogorov-Smirnov tests of what a trajectory ends with, and of E(t) on the way.
+Two-sample Kolmogorov-Smirnov tests of the end points of the trajectories, and of E(t) before.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import ks_2samp
+
+from tables import markdown
 
 ENDS = ("loss", "distance", "arc_length", "deviation_gap", "deviation_data", "gradient_norm")
 
@@ -26,10 +28,11 @@ def main() -> None:
     energies = np.array(first["energy"]), np.array(second["energy"])
     for index, when in enumerate(first["settings"]["times"]):
         columns.append((f"E({when:g})", energies[0][:, index], energies[1][:, index]))
-    print("| quantity | first | second | p |\n| --- | --- | --- | --- |")
+    rows = []
     for name, a, b in columns:
         shown = [f"{np.mean(x):.4g} ± {np.std(x) / len(x) ** 0.5:.2g}" for x in (a, b)]
-        print(f"| {name} | {shown[0]} | {shown[1]} | {ks_2samp(a, b).pvalue:.3f} |")
+        rows.append([name, *shown, f"{ks_2samp(a, b).pvalue:.3f}"])
+    print(markdown(["quantity", "first", "second", "p"], rows))
 
 
 if __name__ == "__main__":

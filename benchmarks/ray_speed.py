@@ -1,7 +1,9 @@
-"""The same run in this process and on two Ray workers of this machine: python benchmarks/engine.py
+"""Time one run in this process and on two Ray workers of this machine.
 
-Adds a record to results/benchmarks/engine.json: seconds, the speed-up, whether the chunks are the
-same, and how busy the machine was. Every run stays there: none replaces another.
+    python benchmarks/ray_speed.py
+
+Appends a record to results/benchmarks/engine.json: seconds, the speed-up, whether the chunks are
+identical, and the load of the machine. Earlier records stay in the file.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ RESULT = Path(__file__).parents[1] / "results" / "benchmarks" / "engine.json"
 
 
 def problem() -> dims.Posterior:
-    """A network whose gradients, not the bookkeeping, take the time."""
+    """A network large enough for its gradients to dominate the time."""
     torch.manual_seed(0)
     inputs = torch.linspace(-2, 2, 200).unsqueeze(-1)
     targets = (3 * inputs).sin() + 0.1 * torch.randn(200, 1)
@@ -59,12 +61,12 @@ def checksums(store: Path) -> list[str]:
 def main() -> None:
     import ray
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=16)
     chunks = parser.parse_args().chunks
     torch.set_num_threads(1)
     posterior = problem()
-    # Ray's own default lets workers wait for everything else; here both sides get the same.
+    # By default Ray gives its workers a lower priority; here both runs get the same one.
     niceness = os.environ.setdefault("RAY_worker_niceness", str(os.nice(0)))
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
