@@ -11,29 +11,9 @@ from typing import Any
 _collecting = gc.isenabled()
 gc.disable()
 try:
+    from dims import errors
     from dims.baselines import deep_ensemble, hmc, last_layer, swag
-    from dims.errors import (
-        CompileWarning,
-        DimsDeprecationWarning,
-        DimsError,
-        DimsWarning,
-        DrawsFileError,
-        EigenpairsWarning,
-        EngineError,
-        EntryError,
-        EvidenceWarning,
-        HmcWarning,
-        IndefiniteHessianWarning,
-        NotAMinimumWarning,
-        NotPositiveDefiniteError,
-        ReportError,
-        SnapshotError,
-        StoreError,
-        StoreWarning,
-        TableError,
-        Tf32Warning,
-        warn_renamed,
-    )
+    from dims.errors import *
     from dims.mechanics.diagnostics import theorem_bounds
     from dims.mechanics.dynamics import (
         ConstantFriction,
@@ -78,55 +58,37 @@ __version__ = "0.2.0.dev0"
 sys.modules["dims.metrics"] = metrics
 
 __all__ = [
+    *errors.__all__,
     "LA",
     "RLA",
     "AtRest",
     "Bernoulli",
     "Categorical",
     "ClassificationPredictive",
-    "CompileWarning",
     "ConstantFriction",
     "DiMS",
     "DimsClassifier",
-    "DimsDeprecationWarning",
-    "DimsError",
     "DimsRegressor",
-    "DimsWarning",
     "DistributionPredictive",
     "Dopri5",
     "Draws",
-    "DrawsFileError",
     "Dynamics",
-    "EigenpairsWarning",
-    "EngineError",
-    "EntryError",
-    "EvidenceWarning",
     "Friction",
     "Gaussian",
-    "HmcWarning",
-    "IndefiniteHessianWarning",
     "Likelihood",
     "LinLA",
     "LossSurface",
-    "NotAMinimumWarning",
-    "NotPositiveDefiniteError",
     "Posterior",
     "Predictive",
     "Rattle",
     "Ray",
     "RegressionPredictive",
-    "ReportError",
     "RowState",
     "Sampler",
-    "SnapshotError",
     "Solver",
     "SpeedFriction",
     "Status",
-    "StoreError",
-    "StoreWarning",
     "Surface",
-    "TableError",
-    "Tf32Warning",
     "Trajectories",
     "certify",
     "damped",
@@ -154,7 +116,7 @@ def __getattr__(name: str) -> Any:
     """Deprecated names, and the scikit-learn estimators, which are an extra."""
     if name in _RENAMED:
         new, value = _RENAMED[name]
-        warn_renamed(f"dims.{name}", f"dims.{new}")
+        errors.warn_renamed(f"dims.{name}", f"dims.{new}")
         return value
     if name in ("DimsClassifier", "DimsRegressor"):
         from dims import estimators
