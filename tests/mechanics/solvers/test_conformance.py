@@ -12,8 +12,7 @@ from torch import Tensor
 import dims
 from dims.mechanics import conformance
 from dims.mechanics.conformance import check_friction, check_solver
-from dims.mechanics.ledger import tangent_moment
-from dims.mechanics.rows import merge
+from dims.mechanics.solvers import merge, tangent_moment
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
