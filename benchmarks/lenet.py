@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import dims
 from dims_paper.datasets.images import Images, load_images
-from dims_paper.experiments.lenet import lenet
+from dims_paper.lenet import lenet
 
 DEVICE = "cuda"
 DYNAMICS = dims.dissipative(gravity=1.0, friction=0.1)

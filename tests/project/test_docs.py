@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -63,7 +63,7 @@ def test_a_broken_link_is_seen():
 def test_every_page_is_in_the_menu():
     menu = (DOCS.parent / "mkdocs.yml").read_text()
     listed = re.findall(r"- [^:\n]+: (\S+\.md)", menu)
-    assert sorted(listed) == [page.name for page in PAGES]
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
 
 
 def test_the_reference_names_what_the_package_exports():

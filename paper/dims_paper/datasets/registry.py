@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-__all__ = ["DATASETS", "DataFile", "Dataset", "dataset", "list_datasets", "owner"]
-
 
 @dataclass(frozen=True)
 class DataFile:
@@ -65,12 +63,7 @@ _SOURCES: Final[tuple[tuple[str, str, str, tuple[str, ...]], ...]] = (
     ),
     ("vehicle", "Vehicle, 846 x 18, 4 classes", "UCI", (_BNN_PREDICTIONS + "vehicle/",)),
     ("glass", "Glass, 214 x 9, 6 classes", "UCI", (_BNN_PREDICTIONS + "glass/",)),
-    (
-        "ionosphere",
-        "Ionosphere, 351 x 34, 2 classes",
-        "UCI",
-        (_BNN_PREDICTIONS + "ionosphere/",),
-    ),
+    ("ionosphere", "Ionosphere, 351 x 34, 2 classes", "UCI", (_BNN_PREDICTIONS + "ionosphere/",)),
     (
         "waveform",
         "Waveform, a sample of 1000 x 21, 3 classes",
@@ -94,12 +87,7 @@ _SOURCES: Final[tuple[tuple[str, str, str, tuple[str, ...]], ...]] = (
     ("ionosphere_clean", "Ionosphere, 351 x 34, 2 classes", "UCI", ()),
     ("waveform_clean", "Waveform, all 5000 x 21, 3 classes", "UCI", ()),
     ("australian_clean", "Australian credit, 690 x 14 unscaled, 2 classes", "UCI", ()),
-    (
-        "breast_cancer_clean",
-        "Breast Cancer Wisconsin (diagnostic), 569 x 30, 2 classes",
-        "UCI",
-        (),
-    ),
+    ("breast_cancer_clean", "Breast Cancer Wisconsin (diagnostic), 569 x 30, 2 classes", "UCI", ()),
     (
         "breast_cancer_original",
         "Breast Cancer Wisconsin (original), 699 x 9 with 16 empty fields, 2 classes",

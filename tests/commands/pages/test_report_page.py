@@ -224,7 +224,7 @@ def test_results_of_regression_keep_trajectories_and_functions():
 def test_results_on_images_have_foreign_data_and_their_auroc(tmp_path):
     (tmp_path / "mnist_0_low_rank.json").write_text(json.dumps(images_run()))
     page = read_page(tmp_path)
-    foreign = table_of(page, "foreign")
+    foreign = table_of(page, "ood")
     sets = [name for seen in ("kmnist", HOSTILE) for name in (seen, f"{seen}, averaged")]
     assert labels(foreign) == ["run", "method", *sets]
     assert [row[1:4] for row in foreign["rows"]] == [
@@ -246,7 +246,7 @@ def test_results_on_images_have_foreign_data_and_their_auroc(tmp_path):
         del row["confidence"]
     page = read_page_of(older)
     assert page["runs"][0]["confidence"] == []
-    assert len(table_of(page, "foreign")["rows"]) == 3
+    assert len(table_of(page, "ood")["rows"]) == 3
 
 
 def test_tables_leave_out_what_no_row_has():
