@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-__all__ = ["PaperNumber", "lookup", "paper_numbers", "select"]
-
 
 @dataclass(frozen=True)
 class PaperNumber:
@@ -54,28 +52,8 @@ def paper_numbers() -> tuple[PaperNumber, ...]:
     )
 
 
-def select(
-    *,
-    table: str | None = None,
-    dataset: str | None = None,
-    split: str | None = None,
-    evaluated_on: str | None = None,
-    method: str | None = None,
-    t1: float | None = None,
-    eta0: float | None = None,
-    metric: str | None = None,
-) -> tuple[PaperNumber, ...]:
-    """All cells that agree with every argument given."""
-    wanted = {
-        "table": table,
-        "dataset": dataset,
-        "split": split,
-        "evaluated_on": evaluated_on,
-        "method": method,
-        "t1": t1,
-        "eta0": eta0,
-        "metric": metric,
-    }
+def select(**wanted: str | float | None) -> tuple[PaperNumber, ...]:
+    """All cells that agree with every argument given; the arguments are fields of `PaperNumber`."""
     given = {field: value for field, value in wanted.items() if value is not None}
     return tuple(
         cell
@@ -84,28 +62,9 @@ def select(
     )
 
 
-def lookup(
-    *,
-    table: str | None = None,
-    dataset: str | None = None,
-    split: str | None = None,
-    evaluated_on: str | None = None,
-    method: str | None = None,
-    t1: float | None = None,
-    eta0: float | None = None,
-    metric: str | None = None,
-) -> PaperNumber:
+def lookup(**wanted: str | float | None) -> PaperNumber:
     """The one cell that agrees with every argument given; LookupError if none or several do."""
-    cells = select(
-        table=table,
-        dataset=dataset,
-        split=split,
-        evaluated_on=evaluated_on,
-        method=method,
-        t1=t1,
-        eta0=eta0,
-        metric=metric,
-    )
+    cells = select(**wanted)
     if not cells:
         raise LookupError("no number of the paper agrees with all of the arguments")
     if len(cells) > 1:

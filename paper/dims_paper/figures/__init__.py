@@ -8,10 +8,9 @@ from typing import Any
 
 from dims.commands.pages.style import figure_style, save_figure
 from dims_paper.figures import banana, breakdown, curve, sinusoid, snelson, sphere, surface_2d
+from dims_paper.schema import Run
 
-__all__ = ["FIGURES", "write_figure"]
-
-FIGURES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
+FIGURES: dict[str, Callable[[Run, Any], Any]] = {
     "sphere": sphere.draw,
     "sinusoid": sinusoid.draw,
     "curve": curve.draw,
@@ -22,10 +21,10 @@ FIGURES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
 }
 
 
-def write_figure(result: dict[str, Any], path: Path) -> list[Path]:
+def write_figure(run: Run, path: Path) -> list[Path]:
     """PNG and PDF of a result of `dims reproduce`."""
-    name = result.get("experiment")
+    name = run.experiment
     if name not in FIGURES:
-        raise ValueError(f"result: no figure for {name!r}; there are {', '.join(FIGURES)}")
+        raise ValueError(f"run: no figure for {name!r}; there are {', '.join(FIGURES)}")
     with figure_style() as plt:
-        return save_figure(FIGURES[name](result, plt), path)
+        return save_figure(FIGURES[name](run, plt), path)

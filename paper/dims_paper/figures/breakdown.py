@@ -8,16 +8,15 @@ import numpy as np
 
 from dims.commands.pages.style import COLOURS
 from dims_paper.figures.common import columns, draw_landscape, draw_path
+from dims_paper.schema import Run
 
-__all__ = ["draw"]
 
-
-def draw(result: dict[str, Any], plt: Any) -> Any:
+def draw(run: Run, plt: Any) -> Any:
     """Left the paths, coloured by how fast they lose energy; right the energies against time."""
     figure, (space, time) = plt.subplots(1, 2, figsize=(9.4, 4.2), width_ratios=(1.2, 1))
-    draw_landscape(space, result["landscape"], 2.0)
-    drawn = [t for t in result["trajectories"] if t["method"] == "dims"]
-    free = [t for t in result["trajectories"] if t["method"] == "rla"]
+    draw_landscape(space, run.figure["landscape"], 2.0)
+    drawn = [t for t in run.figure["trajectories"] if t["method"] == "dims"]
+    free = [t for t in run.figure["trajectories"] if t["method"] == "rla"]
     for trajectory in free:
         draw_path(space, trajectory, COLOURS["rla"], label="geodesic, stopped")
     lines = None
@@ -26,7 +25,7 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
         x, y = columns(trajectory)
         space.plot(x[-1], y[-1], "o", color=COLOURS["dims"], markeredgecolor="white", zorder=6)
     space.plot([], [], "o", color=COLOURS["dims"], markeredgecolor="white", label="DiMS at its end")
-    space.plot(*result["settings"]["start"], "o", color="black", zorder=7, label="start")
+    space.plot(*run.settings["start"], "o", color="black", zorder=7, label="start")
     space.set_aspect("equal")
     space.set_title("paths over the rings of minima")
     space.legend(loc="upper left", fontsize=8, frameon=True, framealpha=0.9)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from dims.commands.pages.style import LOSS_MAP
-
-__all__ = ["axes_of", "columns", "described", "draw_landscape", "draw_path"]
+from dims_paper.schema import Run
 
 
 def columns(trajectory: dict[str, Any]) -> Any:
@@ -16,11 +15,11 @@ def columns(trajectory: dict[str, Any]) -> Any:
     return np.asarray(trajectory["positions"], dtype=float).T
 
 
-def described(result: dict[str, Any]) -> str:
+def described(run: Run) -> str:
     """How many draws, and how they were made: a figure of a short run must say so."""
-    settings = result["settings"]
+    settings = run.settings
     friction, time = settings["friction"], settings["max_time"]
-    return f"{result['draws']} draws; DiMS with η₀ = {friction:g}, t₁ = {time:g}"
+    return f"{run.draws} draws; DiMS with η₀ = {friction:g}, t₁ = {time:g}"
 
 
 def axes_of(ground: dict[str, Any]) -> tuple[Any, Any]:

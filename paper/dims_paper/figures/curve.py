@@ -8,17 +8,16 @@ import numpy as np
 
 from dims.commands.pages.style import COLOURS, LOSS_MAP
 from dims_paper.figures.common import axes_of, columns
-
-__all__ = ["draw"]
+from dims_paper.schema import Run
 
 FLOOR = -1.6  # where the plane of parameters is drawn, below the manifold
 
 
-def draw(result: dict[str, Any], plt: Any) -> Any:
+def draw(run: Run, plt: Any) -> Any:
     """Manifold M above, parameter space Θ below, joined by the chart h(θ) = (θ, L(θ))."""
     figure = plt.figure(figsize=(6.4, 5.2))
     axis = figure.add_subplot(projection="3d", computed_zorder=False)
-    ground = result["landscape"]
+    ground = run.figure["landscape"]
     loss = np.asarray(ground["loss"])
     x, y = np.meshgrid(*axes_of(ground))
     axis.contourf(
@@ -28,7 +27,7 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
         x, y, loss, cmap=LOSS_MAP, alpha=0.75, linewidth=0.2, edgecolor="#FFFFFF40", zorder=2
     )
     manifold.set_rasterized(True)
-    trajectory = result["trajectories"][0]
+    trajectory = run.figure["trajectories"][0]
     across, up = columns(trajectory)
     height = np.asarray(trajectory["loss"])
     colour = COLOURS["dims"]
@@ -38,8 +37,8 @@ def draw(result: dict[str, Any], plt: Any) -> Any:
         ends = [[across[i]] * 2, [up[i]] * 2, [FLOOR, height[i]]]
         axis.plot(*ends, color="black", linewidth=0.7, linestyle=":", zorder=3)
     start = across[0], up[0]
-    velocity = 0.6 * np.asarray(result["settings"]["velocity"])
-    axis.quiver(*start, height[0], *velocity, 0.6 * result["climb"], color="black", zorder=6)
+    velocity = 0.6 * np.asarray(run.settings["velocity"])
+    axis.quiver(*start, height[0], *velocity, 0.6 * run.figure["climb"], color="black", zorder=6)
     axis.quiver(*start, FLOOR, *velocity, 0, color="black", zorder=6)
     _names(axis, across, up, height)
     axis.set_xlabel("parameter θ₁")

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from dims.commands.pages.style import DATA_COLOUR, GAP_COLOUR, LABELS, colour_of, method_key
-
-__all__ = ["draw_functions", "draw_points"]
+from dims_paper.schema import Row
 
 
 def draw_points(axis: Any, points: dict[str, Any], size: float = 4) -> None:
@@ -24,14 +23,16 @@ def draw_points(axis: Any, points: dict[str, Any], size: float = 4) -> None:
         )  # fmt: skip
 
 
-def draw_functions(axis: Any, grid: list[float], row: dict[str, Any], curves: int = 30) -> None:
+def draw_functions(axis: Any, grid: list[float], row: Row, curves: int = 30) -> None:
     """Thin lines of single draws, their mean, and a band of two standard deviations."""
-    colour = colour_of(row["method"])
-    x, mean, std = (np.asarray(v, dtype=float) for v in (grid, row["mean"], row["std"]))
-    if len(row["curves"]) > 1:
+    colour = colour_of(row.method)
+    x, mean, std = (
+        np.asarray(v, dtype=float) for v in (grid, row.figure["mean"], row.figure["std"])
+    )
+    if len(row.figure["curves"]) > 1:
         axis.fill_between(x, mean - 2 * std, mean + 2 * std, color=colour, alpha=0.18, linewidth=0)
-        drawn = np.asarray(row["curves"][:curves], dtype=float)
+        drawn = np.asarray(row.figure["curves"][:curves], dtype=float)
         axis.plot(x, drawn.T, color=colour, alpha=0.35, linewidth=0.7)
     axis.plot(x, mean, color=colour, linewidth=1.8)
-    axis.set_title(LABELS.get(method_key(row["method"]), row["method"]))
+    axis.set_title(LABELS.get(method_key(row.method), row.method))
     axis.set_xlabel("input x")

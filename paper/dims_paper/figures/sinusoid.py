@@ -8,21 +8,20 @@ import numpy as np
 
 from dims.commands.pages.style import colour_of
 from dims_paper.figures.functions import draw_functions, draw_points
+from dims_paper.schema import Run
 
-__all__ = ["draw"]
 
-
-def draw(result: dict[str, Any], plt: Any) -> Any:
+def draw(run: Run, plt: Any) -> Any:
     """Three panels side by side."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.3))
-    for axis, row in zip(axes[:2], result["rows"], strict=True):
-        draw_functions(axis, result["grid"], row)
-        draw_points(axis, result["points"], size=6.0)
+    for axis, row in zip(axes[:2], run.rows, strict=True):
+        draw_functions(axis, run.figure["grid"], row)
+        draw_points(axis, run.figure["points"], size=6.0)
         axis.set_ylim(-3, 3)
-        axis.set_title(f"{row['method']}: {result['draws']} functions")
+        axis.set_title(f"{row.method}: {run.draws} functions")
         axis.set_ylabel("output f(x)")
     axes[0].legend(loc="lower center")
-    _losses(axes[2], result["losses"])
+    _losses(axes[2], run.figure["losses"])
     return figure
 
 

@@ -8,17 +8,16 @@ import numpy as np
 
 from dims.commands.pages.style import COLOURS
 from dims_paper.figures.common import columns
-
-__all__ = ["draw"]
+from dims_paper.schema import Run
 
 TOWARDS_VIEWER = np.array([1.0, 0.55, 0.5]) / np.linalg.norm([1.0, 0.55, 0.5])
 
 
-def draw(result: dict[str, Any], plt: Any) -> Any:
+def draw(run: Run, plt: Any) -> Any:
     """The trajectories on the sphere, and their loss against time."""
     figure, (space, time) = plt.subplots(1, 2, figsize=(8.2, 3.9), width_ratios=(1, 1.05))
     _ball(space)
-    for trajectory in result["trajectories"]:
+    for trajectory in run.figure["trajectories"]:
         colour = COLOURS[trajectory["method"]]
         _path(space, columns(trajectory), colour, trajectory["label"])
         loss = np.maximum(trajectory["loss"], 1e-8)

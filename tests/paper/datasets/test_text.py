@@ -9,8 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dims_paper.datasets import Split, load_banana, load_snelson, load_uci
+from dims_paper.datasets.banana import load_banana
+from dims_paper.datasets.snelson import load_snelson
+from dims_paper.datasets.splits import Split
 from dims_paper.datasets.text import read_labelled, read_matrix
+from dims_paper.datasets.uci import load_uci
 
 # Set DIMS_FUZZ_EXAMPLES for a longer hunt.
 fuzz = settings(max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "300")), deadline=None)
