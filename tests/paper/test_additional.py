@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from dims.sampling.samplers.dissipative import Dissipative
+from dims import DiMS
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
@@ -73,7 +73,7 @@ def parameters(model: nn.Module) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Brief(Dissipative):
+class Brief(DiMS):
     """The defaults but for the time, of which a test has little."""
 
     max_time: float = 0.5

@@ -91,7 +91,10 @@ def _subset(run: ImageRun, subset: SubsetSettings) -> Run:
     theta = posterior.map_parameters.unsqueeze(0)
     run.add("MAP", dims.Draws.from_parameters(surface, theta, measure=False))
     for label, method in (("LA", LA()), ("LinLA", LinLA())):
-        run.add_made(label, partial(sample, posterior, subset.draws, method, seed=seed))
+        make = partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
+        run.add_made(
+            label, partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
+        )
     for label, sampler in samplers_of(subset):
         for draws, fields in run.sampled(label, posterior, subset.draws, sampler):
             run.add(label, draws, **fields)

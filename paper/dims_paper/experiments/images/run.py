@@ -136,7 +136,8 @@ class ImageRun:
             }
 
         kept = kept_tensors(self.file_of(label, times[-1]), make, device)
-        eta0 = sampler.friction if isinstance(sampler, DiMS) else None
+        friction = sampler.friction if isinstance(sampler, DiMS) else None
+        eta0 = friction if isinstance(friction, float) else None
         yield from self.looks(posterior.surface, kept, times, eta0, posterior.surface.points)
 
     def looks(

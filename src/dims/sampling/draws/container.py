@@ -162,9 +162,9 @@ class Draws:
             time: One of `times`, or max_time, which gives the delivered draws unless it was saved.
 
         Returns:
-            Draws with the loss, gradient norm and kinetic energy of that place and without saved times. What
-            belongs to a whole trajectory (energies, arc length, evaluations) is not known; a row
-            that failed before that time is where it failed, and its status says so.
+            Draws with the loss, gradient norm and kinetic energy of that place and without saved
+            times. What belongs to a whole trajectory (energy law, arc length, evaluations) is not
+            known; a row that failed before that time is where it failed, as its status says.
 
         Raises:
             ValueError: Nothing was saved at that time.

@@ -53,7 +53,7 @@ def to_datatree(draws: Draws) -> Any:
         dims={
             "parameters": ["parameter"],
             "saved": ["time", "parameter"],
-            **dict.fromkeys(SAVED_TENSORS[1:], ["time"]),
+            **{name: ["time"] for name in SAVED_TENSORS[1:]},
         },
         coords={
             "parameter": np.arange(draws.parameters.shape[1]),
