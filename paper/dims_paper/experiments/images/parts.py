@@ -92,9 +92,7 @@ def _subset(run: ImageRun, subset: SubsetSettings) -> Run:
     run.add("MAP", dims.Draws.from_parameters(surface, theta, measure=False))
     for label, method in (("LA", LA()), ("LinLA", LinLA())):
         make = partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
-        run.add_made(
-            label, partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
-        )
+        run.add_made(label, make)
     for label, sampler in samplers_of(subset):
         for draws, fields in run.sampled(label, posterior, subset.draws, sampler):
             run.add(label, draws, **fields)

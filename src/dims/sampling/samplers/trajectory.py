@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from dims.mechanics.batch import Solver
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.integrate import Trajectories, integrate, resolve_solver
+from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors
 from dims.sampling.samplers.base import Report, Sampler, Start
 
