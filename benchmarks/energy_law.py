@@ -1,10 +1,10 @@
-"""Does a solver obey Lemma 1? The published recipe beside ours, on the Snelson network.
+"""Does a solver obey Lemma 1? Compare rattle with the reference solver on the Snelson network.
 
     python benchmarks/energy_law.py rattle --rows 20 --out results/benchmarks/energy_law
-    python benchmarks/energy_law.py recipe --rows 3 --out results/benchmarks/energy_law
+    python benchmarks/energy_law.py reference --rows 3 --out results/benchmarks/energy_law
 
-The recipe is torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one trajectory at a time, as in
-the paper. Results are JSON files, one for each solver, shown in docs/solvers.md. Needs DIMS_DATA.
+The reference solver is torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one trajectory at a time,
+as in the paper. Each solver writes one JSON file; docs/solvers.md shows them. Needs DIMS_DATA.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,8 @@ from torch import Tensor
 
 import dims
 from dims.mechanics.dynamics import kinetic_energy
-from speed.peers import EquationOfMotion
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from problems import snelson, snelson_velocities
+from dims_paper.snelson_network import load_problem
+from speed.solvers import ATOL, RTOL, EquationOfMotion
 
 TIMES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0)
 DYNAMICS = dims.dissipative(gravity=1.0, friction=0.1)
@@ -41,8 +38,9 @@ def run_rattle(
     device: str,
     ends: Path | None,
 ) -> dict[str, Any]:
-    surface, factor = snelson(dtype, device)
-    velocities = snelson_velocities(factor, rows, seed).to(device, dtype)
+    """Integrate all rows with rattle and collect its diagnostics."""
+    problem = load_problem(dtype, device)
+    surface, velocities = problem.surface, problem.velocities(rows, seed)
     started = time.perf_counter()
     path = dims.integrate(
         surface,
@@ -81,7 +79,7 @@ def run_rattle(
 
 
 def spread(surface: dims.LossSurface, thetas: Tensor) -> dict[str, Any]:
-    """Each draw's mean absolute deviation from the mean function, in and out of the gap."""
+    """Mean absolute deviation of each draw from the mean function, in the gap and in the data."""
     result = {}
     for name, low, high in (("gap", 1.6, 2.9), ("data", 3.2, 5.8)):
         grid = torch.linspace(low, high, 60).unsqueeze(-1)
@@ -91,11 +89,12 @@ def spread(surface: dims.LossSurface, thetas: Tensor) -> dict[str, Any]:
     return result
 
 
-def run_recipe(rows: int, seed: int) -> dict[str, Any]:
+def run_reference(rows: int, seed: int) -> dict[str, Any]:
+    """Integrate one row after the other with the reference solver."""
     from torchdiffeq import odeint
 
-    surface, factor = snelson()
-    velocities = snelson_velocities(factor, rows, seed)
+    problem = load_problem()
+    surface, velocities = problem.surface, problem.velocities(rows, seed)
     size, start = surface.size, surface.initial
     energies, evaluations, seconds, ends = [], [], [], []
     for velocity in velocities:
@@ -103,7 +102,7 @@ def run_recipe(rows: int, seed: int) -> dict[str, Any]:
         times = torch.tensor((0.0, *TIMES), dtype=torch.float64)
         began = time.perf_counter()
         states = odeint(
-            motion.one, torch.cat([start, velocity]), times, method="dopri5", rtol=1e-7, atol=1e-6
+            motion.one, torch.cat([start, velocity]), times, method="dopri5", rtol=RTOL, atol=ATOL
         )
         seconds.append(time.perf_counter() - began)
         loss, gradient = surface.value_and_grad(states[:, :size])
@@ -112,7 +111,7 @@ def run_recipe(rows: int, seed: int) -> dict[str, Any]:
         evaluations.append(motion.rows)
         ends.append((float(loss[-1]), float(gradient[-1].norm())))
         print(
-            f"recipe: {motion.rows} evaluations, E {[round(e, 1) for e in energies[-1]]}",
+            f"reference: {motion.rows} evaluations, E {[round(e, 1) for e in energies[-1]]}",
             flush=True,
         )
     return {
@@ -126,10 +125,10 @@ def run_recipe(rows: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("solver", choices=("rattle", "recipe"))
+    parser.add_argument("solver", choices=("rattle", "reference"))
     parser.add_argument("--rows", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tolerance", type=float, default=None, help="of rattle")
+    parser.add_argument("--tolerance", type=float, default=None, help="tolerance of rattle")
     parser.add_argument("--float32", action="store_true", help="rattle in single precision")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--device", default="cpu")
@@ -150,7 +149,7 @@ def main() -> None:
             options.ends,
         )
     else:
-        result = run_recipe(options.rows, options.seed)
+        result = run_reference(options.rows, options.seed)
     result["settings"] = {
         "solver": options.solver,
         "rows": options.rows,

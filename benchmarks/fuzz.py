@@ -1,6 +1,8 @@
-"""The fuzz tests with many cases each, and a record of them: python benchmarks/fuzz.py
+"""Run the fuzz tests with many cases each and record the outcomes.
 
-Every target is a test with a few hundred cases in `make test`; here it gets 10 000.
+    python benchmarks/fuzz.py
+
+Each target is a test that has a few hundred cases in `make test`; here it gets 10 000.
 """
 
 from __future__ import annotations
@@ -19,20 +21,24 @@ ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "benchmarks" / "fuzz.json"
 
 TARGETS = {
-    "manifest": "tests/test_fuzz.py::test_any_manifest_is_the_wanted_one_or_refused",
-    "idx loader": "tests/data/test_idx.py::test_any_bytes_give_a_tensor_or_a_value_error",
-    "CSV loader": "tests/data/test_text.py::test_banana_from_any_bytes_is_sound_or_a_value_error",
-    "safetensors header": (
-        "tests/test_draws_file_damage.py::test_any_safetensors_header_is_read_or_refused"
+    "manifest": "tests/commands/test_fuzz.py::test_any_manifest_is_the_wanted_one_or_refused",
+    "idx loader": "tests/paper/datasets/test_idx.py::test_any_bytes_give_a_tensor_or_a_value_error",
+    "CSV loader": (
+        "tests/paper/datasets/test_text.py::test_banana_from_any_bytes_is_sound_or_a_value_error"
     ),
-    "command line": "tests/test_fuzz.py::test_any_command_line_ends_with_a_documented_code",
+    "safetensors header": (
+        "tests/sampling/test_draws_file_damage.py::test_any_safetensors_header_is_read_or_refused"
+    ),
+    "command line": (
+        "tests/commands/test_fuzz.py::test_any_command_line_ends_with_a_documented_code"
+    ),
 }
 CASES = re.compile(r"(\d+) passing, (\d+) failing, and (\d+) invalid")
 EVENT = re.compile(r"([\d.]+)%, ((?:exit code|refused|accepted|read).*)")
 
 
 def fuzz(test: str, cases: int) -> dict[str, object]:
-    """Run one test in a process of its own and read how many cases it saw."""
+    """Run one test in its own process and read the number of cases from its output."""
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", test, "-q", "-p", "no:xdist", "--timeout", "0",
@@ -58,7 +64,7 @@ def fuzz(test: str, cases: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--target", choices=TARGETS, action="append")
     arguments = parser.parse_args()

@@ -11,25 +11,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tables import markdown
+
 RESULTS, PAGE = Path("results/benchmarks"), Path("docs/performance.md")
 
 
 def load(name: str) -> Any:
+    """One result file."""
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def ours(records: list[dict[str, Any]], task: str) -> float:
+def rattle_seconds(records: list[dict[str, Any]], task: str) -> float:
+    """Core-seconds per sample of rattle in float32."""
     return next(
-        r["core_seconds_a_sample"] for r in records if r["peer"] == "rattle" and r["task"] == task
+        r["core_seconds_a_sample"] for r in records if r["solver"] == "rattle" and r["task"] == task
     )
 
 
-def peers(task: str) -> str:
+def named(record: dict[str, Any]) -> str:
+    """The solver and its precision."""
+    name = "reference solver" if record["solver"] == "reference" else record["solver"]
+    return name if "float64" in name else f"{name}, {record['precision']}"
+
+
+def solvers(task: str) -> str:
+    """All solvers of one task, slowest first."""
     records = load("bench")["records"]
     law = "worst_kinetic_change" if task == "rla" else "worst_energy_violation"
     rows = []
@@ -39,12 +45,11 @@ def peers(task: str) -> str:
         seconds = record["core_seconds_a_sample"]
         rows.append(
             [
-                record["peer"]
-                + ("" if "float64" in record["peer"] else f", {record['precision']}"),
+                named(record),
                 str(record["rows"]),
                 f"{record['evaluations']:,.0f}",
                 f"{seconds:.3g}",
-                f"{seconds / ours(records, task):.1f}",
+                f"{seconds / rattle_seconds(records, task):.1f}",
                 f"{record[law]:.2g}",
                 f"{record['gradient_norm']:.0f}",
             ]
@@ -54,15 +59,16 @@ def peers(task: str) -> str:
         "solver",
         "rows",
         "evaluations",
-        "core-seconds a sample",
-        "× ours",
+        "core-seconds per sample",
+        "× rattle",
         title,
-        "‖g‖ at the end",
+        "final ‖g‖",
     ]
-    return table(head, rows)
+    return markdown(head, rows)
 
 
 def scaling() -> str:
+    """Time per step against rows, points and parameters."""
     rows = [
         [
             what,
@@ -72,45 +78,47 @@ def scaling() -> str:
         ]
         for what, found in load("bench")["scaling"].items()
     ]
-    return table(["growing", "sizes", "milliseconds a step", "exponent"], rows)
+    return markdown(["varied", "sizes", "milliseconds per step", "exponent"], rows)
 
 
-def beside_recipe() -> str:
-    """Ours before and after the recipe, in one run."""
-    first, recipe, last = load("bench_recipe")["records"]
-    return table(
+def against_reference() -> str:
+    """Rattle before and after the reference solver, in one run."""
+    first, reference, last = load("bench_reference")["records"]
+    return markdown(
         [
             "solver",
             "rows",
             "evaluations",
-            "core-seconds a sample",
-            "recipe ÷ ours",
+            "core-seconds per sample",
+            "reference ÷ this",
             "energy violation",
         ],
         [
             [
-                r["peer"],
+                named(r),
                 str(r["rows"]),
                 f"{r['evaluations']:,.0f}",
                 f"{r['core_seconds_a_sample']:.3g}",
-                f"{recipe['core_seconds_a_sample'] / r['core_seconds_a_sample']:.0f}",
+                f"{reference['core_seconds_a_sample'] / r['core_seconds_a_sample']:.0f}",
                 f"{r['worst_energy_violation']:.2g}",
             ]
-            for r in (first, recipe, last)
+            for r in (first, reference, last)
         ],
     )
 
 
 def share() -> str:
+    """The share of the gradient in a step."""
     found = load("bench")["gradient_share"]
     step, gradient = 1e3 * found["step"], 1e3 * found["gradient"]
     return (
-        f"A compiled float32 step of {found['rows']} rows takes {step:.2f} ms on one core, its "
-        f"gradient alone {gradient:.2f} ms: {100 * found['share']:.0f} %."
+        f"A compiled float32 step of {found['rows']} rows takes {step:.2f} ms on one core. Its "
+        f"gradient alone takes {gradient:.2f} ms, or {100 * found['share']:.0f} %."
     )
 
 
 def gpu() -> str:
+    """Times on a GPU."""
     rows = [
         [
             f"Snelson, K = 593, {r['rows']:,} samples, {r['precision']}",
@@ -137,24 +145,26 @@ def gpu() -> str:
         ]
     )
     head = [
-        "on an H200, warm",
+        "on an H200, compiled before",
         "seconds",
-        "a sample",
+        "per sample",
         "gradients",
         "energy violation",
-        "compiling, s",
+        "compilation, s",
     ]
-    return table(head, rows)
+    return markdown(head, rows)
 
 
 def curvature() -> str:
+    """Times of the curvature."""
     rows = []
     for title, found in load("curvature")["core_seconds"].items():
         rows += [[title, name, f"{seconds:.2f}"] for name, seconds in found.items()]
-    return table(["curvature", "by", "core-seconds"], rows)
+    return markdown(["curvature", "implementation", "core-seconds"], rows)
 
 
 def step_control() -> str:
+    """Variants of the step control."""
     rows = [
         [
             v["variant"],
@@ -165,19 +175,21 @@ def step_control() -> str:
         ]
         for v in load("step_control")["variants"]
     ]
-    head = ["variant, 200 rows", "gradients", "rejected", "E at t = 2, 10, 50", "‖g‖ at the end"]
-    return table(head, rows)
+    head = ["variant, 200 rows", "gradients", "rejected", "E at t = 2, 10, 50", "final ‖g‖"]
+    return markdown(head, rows)
 
 
 def stiffest() -> str:
+    """Step sizes in units of the fastest oscillation."""
     rows = [
         [f"{m['time']}", f"{m['median']:.2f}", f"{m['from']:.2f} to {m['to']:.2f}"]
         for m in load("step_control")["stiffest_mode"]
     ]
-    return table(["from t =", "median ωh", "80 % of steps"], rows)
+    return markdown(["from t =", "median ωh", "80 % of steps"], rows)
 
 
 def networks() -> str:
+    """Gradients per trajectory on several networks."""
     rows = [
         [
             str(n["seed"]),
@@ -189,14 +201,14 @@ def networks() -> str:
         ]
         for n in sorted(load("networks")["networks"], key=lambda n: n["gradients"])
     ]
-    head = ["training", "gradients", "median", "most", "E at t = 10, 50", "energy violation"]
-    return table(head, rows)
+    head = ["network", "gradients", "median", "maximum", "E at t = 10, 50", "energy violation"]
+    return markdown(head, rows)
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "peers": lambda: peers("dims"),
-    "geodesics": lambda: peers("rla"),
-    "recipe": beside_recipe,
+    "solvers": lambda: solvers("dims"),
+    "geodesics": lambda: solvers("rla"),
+    "reference": against_reference,
     "scaling": scaling,
     "share": share,
     "gpu": gpu,
@@ -208,7 +220,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """The page with what stands between its marks written anew."""
+    """The page with the content between its marks replaced."""
     for name, write in PARTS.items():
         mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not mark.search(text):

@@ -1,12 +1,12 @@
-"""What settling does to draws of the Snelson network, and what their certificates say.
+"""Measure what settling does to draws of the Snelson network, and certify them.
 
     python benchmarks/energy_law.py rattle --rows 50 --compile --ends ends.safetensors
     python benchmarks/settling.py ends.safetensors --rows 50
 
-Settles the ends of trajectories in the stiff directions (for the default time, and until the
-gradient is down a hundredfold), certifies them, checks some certificates
-against dense Hessians, and then descends fully, to see what spread is left. Results go to a JSON
-file that is written after each part, the full descent in portions; a second call goes on with it.
+Settles the end points of trajectories in the stiff directions (for the default time, and until the
+gradient norm is a hundredth), certifies them, checks some certificates against dense Hessians, and
+then descends fully to measure the remaining spread. The JSON file is written after each part, and
+the full descent in portions; a second call continues it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import dims
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from problems import snelson
+from dims.sampling.settle import Settled
+from dims_paper.snelson_network import load_problem
 
 PORTION = 5
 
@@ -39,7 +37,8 @@ def spread(surface: dims.LossSurface, thetas: Tensor) -> dict[str, float]:
     return result
 
 
-def describe(settled: dims.Settled) -> dict[str, Any]:
+def describe(settled: Settled) -> dict[str, Any]:
+    """A settled batch as JSON data."""
     return {
         "start_loss": settled.start_loss.tolist(),
         "loss": settled.loss.tolist(),
@@ -52,6 +51,7 @@ def describe(settled: dims.Settled) -> dict[str, Any]:
 
 
 def certificates(surface: dims.LossSurface, thetas: Tensor) -> dict[str, Any]:
+    """The certificates of some points as JSON data."""
     found = dims.certify(surface, thetas)
     return {
         "verdict": [verdict.name for verdict in found.verdict],
@@ -62,7 +62,7 @@ def certificates(surface: dims.LossSurface, thetas: Tensor) -> dict[str, Any]:
 
 
 def dense_eigenvalues(surface: dims.LossSurface, thetas: Tensor) -> list[float]:
-    """λ_min of Hessians formed column by column, the oracle of the Lanczos ones."""
+    """λ_min of dense Hessians, the reference for the Lanczos values."""
     smallest = []
     for theta in thetas:
         basis = torch.eye(surface.size, dtype=theta.dtype)
@@ -75,7 +75,7 @@ def dense_eigenvalues(surface: dims.LossSurface, thetas: Tensor) -> list[float]:
 
 
 def full_descent(surface: dims.LossSurface, thetas: Tensor, parts: list[Any]) -> None:
-    """One more portion of rows brought to the minimum below."""
+    """Descend from the next portion of rows to the minimum."""
     start = PORTION * len(parts)
     settled = dims.settle(surface, thetas[start : start + PORTION], "full")
     parts.append({**describe(settled), "positions": settled.positions.tolist()})
@@ -85,16 +85,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ends", type=Path)
     parser.add_argument("--rows", type=int, default=50)
-    parser.add_argument("--dense", type=int, default=5, help="rows checked by a dense Hessian")
+    parser.add_argument("--dense", type=int, default=5, help="rows with a dense Hessian")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks/settling.json"))
     parser.add_argument("--work", type=Path, default=Path("settling_full.json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    surface, _ = snelson()
+    surface = load_problem().surface
     thetas = load_file(options.ends)["theta"][: options.rows]
 
     settled = dims.settle(surface, thetas)
-    further = dims.settle(surface, thetas, max_time=math.inf)  # until ‖g‖ is a hundredth
+    further = dims.settle(surface, thetas, max_time=math.inf)  # until ‖g‖/100
     result: dict[str, Any] = {
         "rows": len(thetas),
         "spread_before": spread(surface, thetas),

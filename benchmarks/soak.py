@@ -1,4 +1,6 @@
-"""Ten thousand small draws through a store, and the memory they take: python benchmarks/soak.py
+"""Soak test: ten thousand small draws in a store, and the memory of the process.
+
+    python benchmarks/soak.py
 
 Writes results/benchmarks/soak.json and docs/images/soak.png.
 """
@@ -28,12 +30,12 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident() -> float:
-    """MB of memory that this process holds now."""
+    """Resident memory of this process, in MB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6
 
 
 class Watch(threading.Thread):
-    """Notes time, draws done and memory, once a second."""
+    """Records time, finished draws and memory once per second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -51,6 +53,7 @@ class Watch(threading.Thread):
 
 
 def problem() -> dims.Posterior:
+    """A tiny network, so that ten thousand draws take a minute."""
     torch.manual_seed(0)
     inputs = torch.linspace(-1, 1, 10, dtype=torch.float64).unsqueeze(-1)
     model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
@@ -63,6 +66,7 @@ def problem() -> dims.Posterior:
 
 
 def soak(draws: int, chunk_size: int) -> dict[str, object]:
+    """Sample into a store while a thread watches the memory."""
     torch.set_num_threads(1)
     posterior, watch = problem(), Watch()
     with tempfile.TemporaryDirectory() as folder:
@@ -95,10 +99,12 @@ def soak(draws: int, chunk_size: int) -> dict[str, object]:
 
 
 def at(watch: Watch, done: int) -> float:
+    """Memory when so many draws were finished."""
     return round(next(mb for _, number, mb in watch.rows if number >= done), 1)
 
 
 def draw(record: dict[str, object]) -> None:
+    """Plot memory against finished draws."""
     rows = record["rows"]
     assert isinstance(rows, list)
     with figure_style():
@@ -107,7 +113,7 @@ def draw(record: dict[str, object]) -> None:
         drawn, axes = plt.subplots(figsize=(5.2, 2.6), layout="constrained")
         axes.plot([n for _, n, _ in rows], [mb for _, _, mb in rows], color=COLOURS["dims"])
         axes.set_ylim(0, 1.2 * max(mb for _, _, mb in rows))
-        axes.set_xlabel("draws done")
+        axes.set_xlabel("finished draws")
         axes.set_ylabel("resident memory [MB]")
         FIGURE.parent.mkdir(exist_ok=True)
         drawn.savefig(FIGURE, metadata={"Software": None})
@@ -115,7 +121,7 @@ def draw(record: dict[str, object]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=10_000)
     parser.add_argument("--chunk-size", type=int, default=100)
     arguments = parser.parse_args()

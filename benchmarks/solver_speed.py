@@ -1,4 +1,4 @@
-"""How fast, and at what fidelity, beside other solvers.
+"""Compare the speed and the accuracy of solvers on the Snelson network.
 
 python benchmarks/solver_speed.py --quick
 """
@@ -16,37 +16,37 @@ from dims_paper.commands.stages import stages
 
 
 def bench(
-    rows: Annotated[int, typer.Option(min=1, help="Trajectories for our solver.")] = 100,
-    slow_rows: Annotated[int, typer.Option(min=1, help="Trajectories for the others.")] = 3,
-    peer: Annotated[
-        list[str] | None, typer.Option(help="Only this solver; may be repeated. All without it.")
+    rows: Annotated[int, typer.Option(min=1, help="Trajectories for rattle.")] = 100,
+    slow_rows: Annotated[int, typer.Option(min=1, help="Trajectories for the other solvers.")] = 3,
+    solver: Annotated[
+        list[str] | None, typer.Option(help="Time only this solver; may be repeated.")
     ] = None,
     diffrax: Annotated[
         Path | None, typer.Option(help="Python of an environment with jax and diffrax.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Ours alone, 16 trajectories to t = 1.")] = False,
+    quick: Annotated[bool, typer.Option(help="Only rattle, 16 trajectories to t = 1.")] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Of the start velocities.")] = 2024,
-    out: Annotated[Path, typer.Option(help="JSON file; what it has is not measured again.")] = Path(
+    seed: Annotated[int, typer.Option(help="Seed of the start velocities.")] = 2024,
+    out: Annotated[Path, typer.Option(help="JSON file; its records are kept.")] = Path(
         "runs/bench.json"
     ),
 ) -> None:
-    """Time the Snelson network: the published recipe, torchode, diffrax, and ours, in one run.
+    """Time the reference solver, torchode, diffrax and the solvers of dims in one run.
 
     Example: python benchmarks/solver_speed.py --quick
     """
     from dims_paper.datasets.locate import DataNotFoundError
-    from speed.peers import PEERS
     from speed.run import BenchSettings, quick_settings, run_bench
+    from speed.solvers import SOLVERS
 
-    for name in peer or ():
-        if name not in PEERS:
-            raise typer.BadParameter(f"{name!r} is unknown; there are {', '.join(PEERS)}")
+    for name in solver or ():
+        if name not in SOLVERS:
+            raise typer.BadParameter(f"{name!r} is unknown; choose from {', '.join(SOLVERS)}")
     settings = BenchSettings(
         rows=rows,
         slow_rows=slow_rows,
         seed=seed,
-        peers=tuple(peer or PEERS),
+        solvers=tuple(solver or SOLVERS),
         diffrax_python=diffrax,
         device=device,
     )
@@ -63,26 +63,27 @@ def bench(
     if "gradient_share" in result:
         share = result["gradient_share"]
         exponents = ", ".join(f"{k} {v['exponent']:.2f}" for k, v in result["scaling"].items())
-        console.print(f"gradients take {share['share']:.0%} of a step; time grows as {exponents}")
+        console.print(f"The gradient takes {share['share']:.0%} of a step; exponents: {exponents}")
     console.print(f"[dim]{out}[/dim]")
 
 
 def _table(result: dict[str, Any]) -> Table:
-    table = Table(title=f"Core-seconds a sample, {result['machine']['device']}")
-    for title in ("task", "solver", "rows", "evaluations", "core-seconds", "energy law", "slower"):
+    """All records, fastest first."""
+    table = Table(title=f"Core-seconds per sample, {result['machine']['device']}")
+    for title in ("task", "solver", "rows", "evaluations", "core-seconds", "violation", "slower"):
         table.add_column(title, justify="left" if title in ("task", "solver") else "right")
     for record in sorted(result["records"], key=lambda r: (r["task"], r["core_seconds_a_sample"])):
         same = [r for r in result["records"] if r["task"] == record["task"]]
-        ours = [r["core_seconds_a_sample"] for r in same if r["peer"].startswith("rattle")]
+        ours = [r["core_seconds_a_sample"] for r in same if r["solver"].startswith("rattle")]
         seconds = record["core_seconds_a_sample"]
-        broken = record.get("worst_energy_violation", record.get("worst_kinetic_change", 0.0))
+        violation = record.get("worst_energy_violation", record.get("worst_kinetic_change", 0.0))
         table.add_row(
             record["task"],
-            record["peer"],
+            record["solver"],
             str(record["rows"]),
             f"{record['evaluations']:,.0f}",
             f"{seconds:.3g}",
-            f"{broken:.2g}",
+            f"{violation:.2g}",
             f"{seconds / min(ours):.0f}×" if ours else "",
         )
     return table

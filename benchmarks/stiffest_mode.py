@@ -1,9 +1,9 @@
-"""How long are the steps beside the period of the stiffest mode?
+"""Compare the step size with the period of the stiffest mode.
 
     python benchmarks/stiffest_mode.py
 
-Follows four Snelson trajectories and prints quantiles of ωh, ω² = λ_max·(κ + vᵀHv)/(1 + ‖g‖²), from
-dense Hessians. An explicit method of second order is unstable beyond ωh = 2. Needs DIMS_DATA.
+Follows four Snelson trajectories and prints quantiles of ωh, with ω² = λ_max·(κ + vᵀHv)/(1 + ‖g‖²)
+from dense Hessians. An explicit second-order method is unstable beyond ωh = 2. Needs DIMS_DATA.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 import dims
 from dims.mechanics.dynamics import Dynamics
 from dims_paper.snelson_network import load_problem
-from speed.peers import TASKS
+from speed.solvers import TASKS
 
 ROWS = 4
 TIMES = (5.0, 10.0, 20.0, 30.0)
@@ -24,7 +24,7 @@ WARM_UP, TICKS, EVERY = 100, 330, 23
 def phases(
     surface: dims.LossSurface, dynamics: Dynamics, position: Tensor, velocity: Tensor
 ) -> Tensor:
-    """ωh of all rows at some of the steps that follow."""
+    """ωh of all rows at every `EVERY`-th of the next steps."""
     solver = dims.Rattle()
     times = torch.tensor([1e3], dtype=torch.float64)
     state = solver.start(surface, dynamics, position, velocity, 50.0)

@@ -1,15 +1,14 @@
-"""Sampling minima of any function: a sphere, and a deep linear network with two weights.
+"""Sample minima of any function: a sphere, and a deep linear network with two weights.
 
-Particles start at one minimum, fly off, and come to rest on others. Both sets of minima are known
-in closed form, so the distance of a draw from them can be told. Writes an animation.
+Particles start at one minimum, leave it, and come to rest on others. Both sets of minima have a
+closed form, so the program can measure how far each particle is from them. It writes an animation.
 
-    python examples/any_function.py            # half a minute, runs/examples/any_function.gif
-    python examples/any_function.py --quick    # a few seconds, fewer particles and frames
+    python examples/any_function.py            # half a minute; runs/examples/any_function.gif
+    python examples/any_function.py --quick    # a few seconds, with fewer particles and frames
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,21 @@ from dims.commands.pages.style import COLOURS, LOSS_MAP, figure_style
 
 
 def sphere(theta: Tensor) -> Tensor:
-    """(‖θ‖² − 1)²: minima are the unit sphere."""
+    """(‖θ‖² − 1)²: the minima are the unit sphere."""
     return (theta.square().sum() - 1).square()
 
 
 def deep_linear(theta: Tensor) -> Tensor:
-    """½(θ₂θ₁ − 1)², the loss of x ↦ θ₂θ₁x on the point (1, 1): minima are a hyperbola."""
+    """½(θ₂θ₁ − 1)², the loss of x ↦ θ₂θ₁x on the point (1, 1): the minima are a hyperbola."""
     return 0.5 * (theta[0] * theta[1] - 1).square()
 
 
 def travel(
     function: Any, start: list[float], speed: float, count: int, frames: int
 ) -> dims.Trajectories:
-    """`count` particles from one start; positions are kept at `frames` times.
+    """Move `count` particles from one start and save their positions at `frames` times.
 
-    They start slowly in the animation: times are spaced like squares.
+    The times are spaced quadratically, because the motion is fastest at the beginning.
     """
     position = torch.tensor(start, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
@@ -51,6 +50,7 @@ def travel(
 
 
 def animate(ball: dims.Trajectories, valley: dims.Trajectories, path: Path) -> None:
+    """Write a GIF of both sets of particles, and its last frame as a PNG."""
     from matplotlib.animation import FuncAnimation, PillowWriter
 
     with figure_style() as plt:
@@ -117,9 +117,9 @@ def main(quick: bool, out: Path) -> dict[str, float]:
     }
     for name, path in (("sphere", ball), ("deep linear", valley)):
         print(
-            f"{name}: worst distance from the minima {distances[name]:.3f}, "
-            f"energy law broken by {float(path.energy_violation.max()):.1e}, "
-            f"{float(path.evaluations.double().mean()):.0f} gradients a particle"
+            f"{name}: largest distance from the minima {distances[name]:.3f}, "
+            f"largest energy violation {float(path.energy_violation.max()):.1e}, "
+            f"{float(path.evaluations.double().mean()):.0f} gradients per particle"
         )
     out.mkdir(parents=True, exist_ok=True)
     animate(ball, valley, out / "any_function.gif")
@@ -128,8 +128,6 @@ def main(quick: bool, out: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, fewer particles")
-    parser.add_argument("--out", type=Path, default=Path("runs/examples"))
-    arguments = parser.parse_args()
-    main(arguments.quick, arguments.out)
+    from common import options
+
+    main(**options(__doc__))

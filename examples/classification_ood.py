@@ -1,31 +1,31 @@
-"""Classification with far points: which inputs does the network know nothing about?
+"""Classification: detect out-of-distribution (OOD) inputs by the disagreement of the draws.
 
-Two moons to learn from, and a ring of foreign points far away. A trained network is as sure of
-them as of its own data; draws disagree there, and the disagreement (mutual information) finds them.
+The training data are two moons; the OOD points are a ring far away from them. A single trained
+network is as confident on the ring as on its own data. The draws disagree there, and their
+disagreement (mutual information) detects the OOD points.
 
-That rests on a weak prior, chosen by hand after trying three on these very points: under the tuned
-one the draws fall into one minimum and find nothing (docs/choose.md has all nine tries).
+This needs a weak prior. It was chosen by hand from three values, on these very points. With the
+tuned prior all draws end in one minimum and detect nothing (docs/choose.md lists all nine trials).
 
     python examples/classification_ood.py            # ten seconds
-    python examples/classification_ood.py --quick    # a few seconds, a rough picture
+    python examples/classification_ood.py --quick    # a few seconds, with rough results
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 
 import torch
+from dims.metrics import ood_auroc
 from torch import Tensor, nn
 
 import dims
 from dims.commands.pages.style import UNCERTAINTY_MAP, figure_style
-from dims.prediction.metrics import ood_auroc
 
 
 def two_moons(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Two half circles that reach into each other, with noise; classes 0 and 1."""
+    """Two interleaved half circles with noise; classes 0 and 1."""
     generator = torch.Generator().manual_seed(seed)
     angle = math.pi * torch.rand(count, generator=generator, dtype=torch.float64)
     label = torch.arange(count) % 2
@@ -37,12 +37,13 @@ def two_moons(count: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def far_points(count: int) -> Tensor:
-    """A ring around the data, as foreign as anything."""
+    """A ring around the data, far out of distribution."""
     angle = torch.linspace(0, 2 * math.pi, count + 1, dtype=torch.float64)[:-1]
     return 4.0 * torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
 def train(inputs: Tensor, labels: Tensor, epochs: int) -> nn.Module:
+    """A network with two hidden layers of 16."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh())
     model = model.append(nn.Linear(16, 2)).double()
@@ -55,7 +56,7 @@ def train(inputs: Tensor, labels: Tensor, epochs: int) -> nn.Module:
 
 
 def entropy_of(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Of the single trained network, in nats."""
+    """Entropy of the trained network's prediction, in nats."""
     with torch.no_grad():
         return torch.distributions.Categorical(logits=model(inputs)).entropy()
 
@@ -63,6 +64,7 @@ def entropy_of(model: nn.Module, inputs: Tensor) -> Tensor:
 def picture(
     model: nn.Module, draws: dims.Draws, inputs: Tensor, labels: Tensor, far: Tensor, path: Path
 ) -> None:
+    """Uncertainty maps of the trained network and of the draws."""
     axis_points = torch.linspace(-5, 5, 80, dtype=torch.float64)
     grid = torch.cartesian_prod(axis_points, axis_points)
     prediction = draws.predict(grid)
@@ -100,7 +102,7 @@ def main(quick: bool, out: Path) -> dict[str, float]:
     unseen, _ = two_moons(200, seed=1)
     far = far_points(40)
     model = train(inputs, labels, 500 if quick else 1000)
-    # Weak: a strong prior has few minima, and all draws would end in the same.
+    # A weak prior: a strong one leaves few minima, and all draws would end in the same one.
     posterior = dims.fit(
         model, (inputs, labels), "classification", prior_precision=0.005, refine=True
     )
@@ -108,15 +110,15 @@ def main(quick: bool, out: Path) -> dict[str, float]:
         10 if quick else 40, friction=0.1, max_time=5.0 if quick else 20.0, progress=False
     )
     print(draws.summary())
-    known, foreign = draws.predict(unseen), draws.predict(far)
+    inside, outside = draws.predict(unseen), draws.predict(far)
     scores = {
         "trained network, entropy": (entropy_of(model, unseen), entropy_of(model, far)),
-        "draws, entropy": (known.entropy, foreign.entropy),
-        "draws, disagreement": (known.mutual_information, foreign.mutual_information),
+        "draws, entropy": (inside.entropy, outside.entropy),
+        "draws, disagreement": (inside.mutual_information, outside.mutual_information),
     }
     found = {name: float(ood_auroc(*pair)) for name, pair in scores.items()}
     for name, value in found.items():
-        print(f"{name:>26}: foreign points found with AUROC {value:.3f}")
+        print(f"{name:>26}: OOD points detected with AUROC {value:.3f}")
     out.mkdir(parents=True, exist_ok=True)
     picture(model, draws, inputs, labels, far, out / "classification_ood.png")
     print(f"Figure: {out / 'classification_ood.png'}")
@@ -124,8 +126,6 @@ def main(quick: bool, out: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, a rough picture")
-    parser.add_argument("--out", type=Path, default=Path("runs/examples"))
-    arguments = parser.parse_args()
-    main(arguments.quick, arguments.out)
+    from common import options
+
+    main(**options(__doc__))

@@ -1,10 +1,10 @@
-"""Prior, friction and time: what they do to draws. Measures the table of docs/choose.md.
+"""Measure how prior, friction and time change the draws: the table of docs/choose.md.
 
-The network of regression_gap.py with 40 points, under two priors; for each choice the spread of
-the functions in the gap and on the data, the loss, how many draws are minima, and the cost of one.
+Uses the network of regression_gap.py with 40 points and two priors. For each choice it prints the
+spread of the functions in the gap and on the data, the loss, the number of minima, and the cost.
 
     python examples/how_to_choose.py            # five minutes
-    python examples/how_to_choose.py --quick    # a few seconds, two rows
+    python examples/how_to_choose.py --quick    # a few seconds, with two rows
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ HEADER = "| prior | friction | time | spread in the gap | on the data | loss | m
 
 
 def measure(posterior: dims.Posterior, friction: float, time: float, count: int) -> str:
+    """One row of the table."""
     draws = posterior.sample(count, friction=friction, max_time=time, progress=False)
     gap = torch.linspace(-0.4, 0.7, 12, dtype=torch.float64).unsqueeze(-1)
     inputs, _ = make_data(20)
@@ -60,5 +61,5 @@ def main(quick: bool) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, two rows")
+    parser.add_argument("--quick", action="store_true", help="finish in seconds, with two rows")
     main(parser.parse_args().quick)

@@ -1,15 +1,14 @@
-"""Your own model: any torch module, here one that reads a dict of numbers and categories.
+"""Your own model: any torch module, here one whose input is a dict of numbers and categories.
 
-The rent of a flat from its size and its district, read through an embedding. District 3 has few
-flats, district 4 none at all: the draws say so.
+The model predicts the rent of a flat from its size and its district, which enters through an
+embedding. District 3 has few flats and district 4 has none, and the draws are less certain there.
 
     python examples/own_model.py            # twenty seconds
-    python examples/own_model.py --quick    # a few seconds, a rough picture
+    python examples/own_model.py --quick    # a few seconds, with rough results
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
@@ -18,11 +17,11 @@ from torch import Tensor, nn
 import dims
 from dims.commands.pages.style import COLOURS, figure_style
 
-FLATS = (12, 12, 12, 3, 0)  # in each district
+FLATS = (12, 12, 12, 3, 0)  # number per district
 
 
 class Rent(nn.Module):
-    """forward takes the dict as it is; what it returns is the mean of the target, (N, 1)."""
+    """`forward` takes the dict and returns the mean of the target, (N, 1)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,6 +33,7 @@ class Rent(nn.Module):
 
 
 def make_data() -> tuple[dict[str, Tensor], Tensor]:
+    """Flats with their rents: each district has its own level."""
     generator = torch.Generator().manual_seed(0)
     district = torch.arange(len(FLATS)).repeat_interleave(torch.tensor(FLATS))
     size = 2 * torch.rand(len(district), 1, generator=generator, dtype=torch.float64) - 1
@@ -43,6 +43,7 @@ def make_data() -> tuple[dict[str, Tensor], Tensor]:
 
 
 def train(inputs: dict[str, Tensor], targets: Tensor, epochs: int) -> nn.Module:
+    """Minimise the squared error."""
     torch.manual_seed(0)
     model = Rent().double()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -56,7 +57,7 @@ def train(inputs: dict[str, Tensor], targets: Tensor, epochs: int) -> nn.Module:
 def picture(
     draws: dims.Draws, inputs: dict[str, Tensor], targets: Tensor, path: Path
 ) -> list[float]:
-    """Mean and two standard deviations of the function; returns the latter for each district."""
+    """Plot mean and two standard deviations; return the mean standard deviation per district."""
     size = torch.linspace(-1.5, 1.5, 60, dtype=torch.float64).unsqueeze(-1)
     spreads = []
     with figure_style() as plt:
@@ -95,8 +96,6 @@ def main(quick: bool, out: Path) -> list[float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, a rough picture")
-    parser.add_argument("--out", type=Path, default=Path("runs/examples"))
-    arguments = parser.parse_args()
-    main(arguments.quick, arguments.out)
+    from common import options
+
+    main(**options(__doc__))

@@ -1,16 +1,15 @@
-"""Regression with a gap: four methods on the same network, drawn as functions.
+"""Regression with a gap: four methods on the same network, plotted as functions.
 
-The data leave out the middle. A good method passes through the points and is unsure between them.
-Prior, friction and time are chosen by hand: under the tuned prior the draws are nearly one function
-(docs/choose.md has both).
+The data have a gap in the middle. A good method fits the points and is uncertain in the gap. Prior,
+friction and time were chosen by hand: with the tuned prior the draws are nearly the same function
+(docs/choose.md shows both).
 
-    python examples/regression_gap.py            # two minutes, runs/examples/regression_gap.png
-    python examples/regression_gap.py --quick    # a few seconds, a rough picture
+    python examples/regression_gap.py            # two minutes; runs/examples/regression_gap.png
+    python examples/regression_gap.py --quick    # a few seconds, with rough results
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
@@ -23,7 +22,7 @@ GAP = (-0.6, 0.9)
 
 
 def make_data(each: int = 10) -> tuple[Tensor, Tensor]:
-    """Noisy points of a sine, so many on each side of the gap."""
+    """Noisy points of a sine, `each` on either side of the gap."""
     generator = torch.Generator().manual_seed(0)
     left = torch.linspace(-2.0, GAP[0], each, dtype=torch.float64)
     right = torch.linspace(GAP[1], 2.0, each, dtype=torch.float64)
@@ -33,6 +32,7 @@ def make_data(each: int = 10) -> tuple[Tensor, Tensor]:
 
 
 def train(inputs: Tensor, targets: Tensor, epochs: int, width: int = 16) -> nn.Module:
+    """A network with two hidden layers."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(1, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
     model = model.append(nn.Linear(width, 1)).double()
@@ -45,7 +45,7 @@ def train(inputs: Tensor, targets: Tensor, epochs: int, width: int = 16) -> nn.M
 
 
 def draw_by_all_methods(posterior: dims.Posterior, quick: bool) -> dict[str, dims.Draws]:
-    """The same start velocities for all four, so that the panels compare."""
+    """Draw with all four methods from the same Gaussian perturbations, so that they compare."""
     count = 4 if quick else 24
     draws = {name: posterior.sample(count, name, progress=False) for name in ("la", "linla")}
     draws["rla"] = posterior.sample(count, "rla", max_time=0.1 if quick else 1.0, progress=False)
@@ -56,6 +56,7 @@ def draw_by_all_methods(posterior: dims.Posterior, quick: bool) -> dict[str, dim
 
 
 def picture(draws: dict[str, dims.Draws], inputs: Tensor, targets: Tensor, path: Path) -> None:
+    """One panel per method."""
     grid = torch.linspace(-3, 3, 200, dtype=torch.float64).unsqueeze(-1)
     with figure_style() as plt:
         figure, axes = plt.subplots(1, 4, figsize=(12, 3), sharey=True)
@@ -73,13 +74,11 @@ def picture(draws: dict[str, dims.Draws], inputs: Tensor, targets: Tensor, path:
 def main(quick: bool, out: Path) -> dict[str, dims.Draws]:
     inputs, targets = make_data()
     model = train(inputs, targets, 1000, width=6) if quick else train(inputs, targets, 3000)
-    # The prior decides how far minima spread: a weak one keeps them connected.
+    # The prior decides how far the minima spread: a weak one keeps them connected.
     posterior = dims.fit(
         model, (inputs, targets), "regression", prior_precision=0.005, refine=not quick
     )
-    print(
-        f"noise {posterior.noise_std:.3f}, gradient norm at the start {posterior.gradient_norm:.1e}"
-    )
+    print(f"noise {posterior.noise_std:.3f}, gradient norm at θ* {posterior.gradient_norm:.1e}")
     draws = draw_by_all_methods(posterior, quick)
     in_gap = torch.tensor([[sum(GAP) / 2]], dtype=torch.float64)
     for name, made in draws.items():
@@ -94,8 +93,6 @@ def main(quick: bool, out: Path) -> dict[str, dims.Draws]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, a rough picture")
-    parser.add_argument("--out", type=Path, default=Path("runs/examples"))
-    arguments = parser.parse_args()
-    main(arguments.quick, arguments.out)
+    from common import options
+
+    main(**options(__doc__))

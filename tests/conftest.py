@@ -7,6 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# One thread for each worker and the programs it starts: the tests' networks are so small that two
+# threads spend their time waiting for each other. Torch reads it once, when it is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import jaxtyping
 import pytest
 from hypothesis import settings
@@ -18,6 +22,7 @@ sys.path[:0] = [
     str(path)
     for path in (
         TESTS,
+        TESTS / "model",
         TESTS / "sampling",
         TESTS.parent / "benchmarks",
     )
@@ -44,6 +49,19 @@ def data_root() -> Path:
 def _need_data(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("data") is not None:
         request.getfixturevalue("data_root")
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    """Metrics and likelihoods that a test registers are gone after it."""
+    from dims.model.likelihoods import base
+    from dims.prediction.metrics import registry
+
+    before = dict(registry._METRICS), dict(base._CLASSES)
+    yield
+    for now, then in zip((registry._METRICS, base._CLASSES), before, strict=True):
+        now.clear()
+        now.update(then)
 
 
 @pytest.fixture

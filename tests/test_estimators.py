@@ -18,19 +18,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from dims.errors import NotAMinimumWarning
+import dims
+from dims.errors import DimsDeprecationWarning, NotAMinimumWarning
 from dims.estimators import DimsClassifier, DimsRegressor
 
 FAST: dict[str, Any] = {
     "hidden": (4,),
     "epochs": 100,
     "learning_rate": 0.05,
-    "n_draws": 4,
+    "draws": 4,
     "max_time": 0.5,
-    "settle": None,
+    "settle": "none",
     "certify": False,
 }
-UNREFINED = FAST | {"hidden": (2,), "epochs": 40, "n_draws": 2, "max_time": 0.05, "refine": False}
+UNREFINED = FAST | {"hidden": (2,), "epochs": 40, "draws": 2, "max_time": 0.05, "refine": False}
 
 EXPECTED_FAILURES: dict[type, dict[str, str]] = {DimsClassifier: {}, DimsRegressor: {}}
 EXPECTED_SKIPS = {"check_array_api_input"}  # runs only where SCIPY_ARRAY_API is set
@@ -93,7 +94,7 @@ def test_regressor_learns_a_sine_in_the_units_of_y():
 
 def test_uncertainty_grows_away_from_the_data():
     x, y = sine()
-    model = DimsRegressor(**FAST | {"n_draws": 10}, random_state=0).fit(x, y)
+    model = DimsRegressor(**FAST | {"draws": 10}, random_state=0).fit(x, y)
     _, inside = model.predict([[950.0], [1000.0], [1050.0]], return_std=True)
     _, outside = model.predict([[500.0], [1500.0]], return_std=True)
     assert outside.min() > 1.5 * inside.max()
@@ -165,8 +166,8 @@ def test_parameters_survive_clone_and_set_params():
     model = DimsRegressor(hidden=(3, 2), friction=0.5, random_state=1)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
-    assert copy.set_params(n_draws=7, method="rla").n_draws == 7
-    assert model.n_draws != 7
+    assert copy.set_params(draws=7, method="rla").draws == 7
+    assert model.draws != 7
     assert "friction=0.5" in repr(model)
 
 
@@ -188,7 +189,7 @@ def test_pickle_predicts_the_same():
 def test_grid_search_over_a_pipeline():
     x, y = moons()
     pipeline = make_pipeline(MinMaxScaler(), DimsClassifier(**FAST, random_state=0))
-    grid = {"dimsclassifier__hidden": [(2,), (6,)], "dimsclassifier__n_draws": [2]}
+    grid = {"dimsclassifier__hidden": [(2,), (6,)], "dimsclassifier__draws": [2]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(x, y)
     assert search.best_score_ > 0.8
     assert search.best_estimator_["dimsclassifier"].n_features_in_ == 2
@@ -217,7 +218,7 @@ def test_draws_that_end_early_are_told(monkeypatch):
         ({"learning_rate": 0.0}, "learning_rate: must not be 0"),
         ({"learning_rate": 1e300}, "learning_rate: training diverged"),
         ({"weight_decay": -0.1}, "weight_decay: expected a finite number, not negative"),
-        ({"n_draws": 0}, "n_draws: expected a whole number, at least 1"),
+        ({"draws": 0}, "draws: expected a whole number, at least 1"),
         ({"method": "hmc"}, "method: 'hmc' is unknown; there are la, linla, rla, dims"),
         ({"method": "la"}, "max_time: it has no meaning for method 'la'"),
         ({"curvature": "round"}, "curvature|structure"),
@@ -245,6 +246,30 @@ def test_bad_data_are_refused():
         model.fit(x, y[:-1])
     with pytest.raises(ValueError, match="expecting 2 features"):
         model.fit(x, y).predict(x[:, :1])
+
+
+@pytest.mark.parametrize("kind", [DimsClassifier, DimsRegressor])
+def test_the_old_name_of_draws_still_works_with_a_warning(kind):
+    with pytest.warns(DimsDeprecationWarning, match="n_draws=.*use draws="):
+        model = kind(n_draws=3)
+    assert model.draws == 3
+    assert "n_draws" not in model.get_params()
+    assert clone(model).draws == 3
+    with pytest.warns(DimsDeprecationWarning, match="n_draws=.*use draws="):
+        assert model.set_params(n_draws=5) is model
+    assert model.get_params()["draws"] == 5
+
+
+def test_a_sampler_object_is_a_method_too():
+    x, y = sine()
+    shared = {"hidden": (2,), "epochs": 20, "draws": 2, "random_state": 0}
+    sampler = dims.DiMS(friction=0.5, max_time=0.1, settle="none", certify=False)
+    by_object = DimsRegressor(**shared, method=sampler).fit(x, y)
+    by_name = DimsRegressor(**shared, friction=0.5, max_time=0.1, settle="none", certify=False).fit(
+        x, y
+    )
+    np.testing.assert_array_equal(by_object.predict(x), by_name.predict(x))
+    assert clone(by_object).method == sampler
 
 
 def test_scikit_learn_is_imported_only_where_it_is_used():

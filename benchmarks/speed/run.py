@@ -1,4 +1,4 @@
-"""`dims bench`: all peers in one run, on the same velocities, into one JSON file."""
+"""Time all solvers in one run, from the same start velocities, into one JSON file."""
 
 from __future__ import annotations
 
@@ -16,62 +16,62 @@ import torch
 from safetensors.torch import save_file
 
 from dims.model.training_data import map_inputs
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_text_atomically
 from dims_paper.snelson_network import load_problem
-from speed.peers import PEERS, TASKS, measure
 from speed.scaling import gradient_share, scaling
+from speed.solvers import SOLVERS, TASKS, measure
 
 __all__ = ["BenchSettings", "quick_settings", "run_bench"]
 
-DIFFRAX_PROGRAM = Path(__file__).parents[1] / "diffrax_peer.py"
+DIFFRAX_PROGRAM = Path(__file__).parents[1] / "diffrax_speed.py"
 
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """`rows` for our solver, `slow_rows` for those that take minutes a trajectory."""
+    """`rows` trajectories for rattle, `slow_rows` for solvers that take minutes per trajectory."""
 
     rows: int = 100
     slow_rows: int = 3
     seed: int = 2024
-    peers: tuple[str, ...] = tuple(PEERS)
+    solvers: tuple[str, ...] = tuple(SOLVERS)
     tasks: tuple[str, ...] = tuple(TASKS)
-    diffrax_python: Path | None = None  # of an environment that has jax and diffrax
+    diffrax_python: Path | None = None  # Python of an environment with jax and diffrax
     device: str = "cpu"
     scaling: bool = True
-    shortened: float = 1.0  # the part of a trajectory that is followed
+    fraction: float = 1.0  # of the full trajectory
 
 
 def quick_settings(settings: BenchSettings) -> BenchSettings:
-    """A minute or two: our solver alone, in single precision, on the first fiftieth of the way."""
+    """A minute or two: only rattle in float32, on the first fiftieth of each trajectory."""
     return replace(
-        settings, rows=16, peers=("rattle",), tasks=("dims",), scaling=False, shortened=0.02
+        settings, rows=16, solvers=("rattle",), tasks=("dims",), scaling=False, fraction=0.02
     )
 
 
 def run_bench(
     settings: BenchSettings, out: Path, report: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
-    """Measure what the file does not have yet; it is written after every measurement."""
+    """Measure what the file does not contain yet, and write it after every measurement."""
     say = report or (lambda _: None)
     result: dict[str, Any] = {"machine": _machine(settings.device), "records": []}
     if out.exists():
         result = json.loads(out.read_text())
-    done = {(record["peer"], record["task"]) for record in result["records"]}
+    done = {(record["solver"], record["task"]) for record in result["records"]}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for task in settings.tasks:
-            for peer in settings.peers:
-                if (peer, task) in done:
+            for solver in settings.solvers:
+                if (solver, task) in done:
                     continue
-                rows = settings.rows if peer.startswith("rattle") else settings.slow_rows
-                say(f"{peer}, {task}: {rows} trajectories")
+                rows = settings.rows if solver.startswith("rattle") else settings.slow_rows
+                say(f"{solver}, {task}: {rows} trajectories")
                 record = measure(
-                    peer, task, rows, settings.seed, settings.device, settings.shortened
+                    solver, task, rows, settings.seed, settings.device, settings.fraction
                 )
                 result["records"].append({**record, "peak_memory_mb": _peak_memory()})
                 _write(out, result)
-        if settings.diffrax_python and not any("diffrax" in peer for peer, _ in done):
+        if settings.diffrax_python and not any("diffrax" in solver for solver, _ in done):
             say("diffrax")
             result["records"] += _diffrax(settings)
             _write(out, result)
@@ -87,12 +87,13 @@ def run_bench(
 
 def _write(out: Path, result: dict[str, Any]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, json.dumps(result, indent=1))
+    write_text_atomically(out, json.dumps(result, indent=1))
 
 
 def _diffrax(settings: BenchSettings) -> list[dict[str, Any]]:
+    """Run diffrax in its own environment on the same problem."""
     if not DIFFRAX_PROGRAM.exists():
-        raise FileNotFoundError(f"{DIFFRAX_PROGRAM}: run from a checkout of the project")
+        raise FileNotFoundError(f"{DIFFRAX_PROGRAM}: not found; run from a clone of the repository")
     problem = load_problem()
     tensors = {
         "theta": problem.surface.initial,
@@ -116,7 +117,7 @@ def _machine(device: str) -> dict[str, str]:
 
 
 def _peak_memory() -> float:
-    """Of the whole process so far, in MB; on a GPU what torch had there."""
+    """Peak memory of the process in MB; on a GPU that of torch."""
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -1,4 +1,4 @@
-"""How the time of a step grows with rows, points and parameters, and what of it is gradient."""
+"""How the time per step grows with rows, points and parameters, and the share of the gradient."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZES = {
 
 
 def scaling(device: str) -> dict[str, Any]:
-    """Seconds of a step against each size, and the exponent over the upper half of the range."""
+    """Seconds per step for each size, and the exponent over all but the smallest size."""
     result = {}
     for what, sizes in SIZES.items():
         counts, seconds = [], []
@@ -51,14 +51,14 @@ def scaling(device: str) -> dict[str, Any]:
 
 
 def fit_exponent(sizes: list[int], seconds: list[float]) -> float:
-    """The slope of a straight line through the logarithms."""
+    """The slope of a least-squares line through the logarithms."""
     x, y = (torch.tensor([math.log(v) for v in values]) for values in (sizes, seconds))
     x = x - x.mean()
     return float((x * y).sum() / x.square().sum())
 
 
 def gradient_share(rows: int, device: str) -> dict[str, float]:
-    """The part of a compiled float32 step that a compiled gradient alone takes."""
+    """The share of a compiled float32 step that its gradient takes."""
     problem = load_problem(torch.float32, device)
     surface = problem.surface
     step = _seconds_a_step(surface, rows, compiled=True, velocity=problem.velocities(rows))
@@ -83,7 +83,7 @@ def _surface(points: int, width: int, device: str) -> LossSurface:
 def _seconds_a_step(
     surface: LossSurface, rows: int, *, compiled: bool, velocity: Tensor | None = None
 ) -> float:
-    """The best of a few stretches: others on the machine can only slow a step down."""
+    """The fastest of a few repetitions; other processes can only slow a step down."""
     if velocity is None:
         generator = torch.Generator().manual_seed(0)
         velocity = torch.randn(rows, surface.size, generator=generator).to(surface.vector.device)

@@ -7,7 +7,6 @@ written whole or not at all, and read back, so that an interrupted command goes 
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -15,13 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dims.sampling.engine import Engine, InProcess
-
-# `dims.sampling.files.write_text_atomically` and `write_tensors_atomically` replace these two.
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_tensors_atomically, write_text_atomically
 from dims_paper.schema import Row, Run
 
 T = TypeVar("T")
@@ -32,7 +29,7 @@ def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
     """A file of JSON text, whole or not at all; without an indent on one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     separators = (",", ":") if indent is None else None
-    write_text(path, json.dumps(value, indent=indent, separators=separators) + "\n")
+    write_text_atomically(path, json.dumps(value, indent=indent, separators=separators) + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -42,9 +39,7 @@ def read_json(path: Path) -> Any:
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     """A file of tensors, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft)
-    draft.replace(path)
+    write_tensors_atomically(path, tensors)
 
 
 def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dims
-from dims.commands.pages.parts import CITATION, column, motion, pairs, table
-from dims_paper._bridge import confidence_sets
+from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
 from dims_paper.schema import AUROC, ENSEMBLE, PER_DRAW, Row, Run, joined
 from dims_paper.tables import metric_label, metrics_of
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 import dims
 from dims.commands.pages.trajectories import rounded
-from dims_paper._bridge import ood_metrics
 from dims_paper.schema import PER_DRAW, Row, Scores
 
 # Published likelihoods of LA look as if probabilities had been kept above this; ours are exact, and
@@ -51,7 +50,7 @@ class Evaluation:
         ood = {}
         for name, inputs in self.ood.items():
             found[name] = drawn.predict(inputs.to(device))
-            ood[name] = ood_metrics(found["test"], found[name])
+            ood[name] = found["test"].ood_metrics(found[name])
         numbers = {**fields.pop("numbers", {}), **self.numbers(drawn, found)}
         figure = self.figure(drawn, found)
         return Row(method=method, scores=scores, ood=ood, numbers=numbers, figure=figure, **fields)

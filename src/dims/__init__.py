@@ -11,44 +11,40 @@ from typing import Any
 _collecting = gc.isenabled()
 gc.disable()
 try:
+    from dims import errors
     from dims.baselines import deep_ensemble, hmc, last_layer, swag
-    from dims.errors import (
-        CompileWarning,
-        DimsDeprecationWarning,
-        DimsError,
-        DimsWarning,
-        DrawsFileError,
-        EigenpairsWarning,
-        EngineError,
-        EntryError,
-        EvidenceWarning,
-        HmcWarning,
-        IndefiniteHessianWarning,
-        NotAMinimumWarning,
-        NotPositiveDefiniteError,
-        ReportError,
-        SnapshotError,
-        StoreError,
-        StoreWarning,
-        TableError,
-        Tf32Warning,
-        warn_renamed,
-    )
+    from dims.errors import *
     from dims.mechanics.diagnostics import theorem_bounds
-    from dims.mechanics.dynamics import Dynamics, damped, dissipative, geodesic, gravitational
+    from dims.mechanics.dynamics import (
+        ConstantFriction,
+        Dynamics,
+        Friction,
+        SpeedFriction,
+        damped,
+        dissipative,
+        geodesic,
+        gravitational,
+    )
     from dims.mechanics.events import AtRest
     from dims.mechanics.integrate import Trajectories, integrate
+    from dims.mechanics.solvers.base import RowState, Solver
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
     from dims.mechanics.status import Status
     from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
     from dims.prediction import metrics
-    from dims.prediction.predictive import Predictive
+    from dims.prediction.predictive import (
+        ClassificationPredictive,
+        DistributionPredictive,
+        Predictive,
+        RegressionPredictive,
+    )
     from dims.sampling.certificate import certify
     from dims.sampling.draws import Draws, load
     from dims.sampling.engine import Ray
     from dims.sampling.fit import fit
     from dims.sampling.posterior import Posterior
+    from dims.sampling.samplers import LA, RLA, DiMS, LinLA, Sampler
     from dims.sampling.settle import settle
     from dims.surface.function import Surface
     from dims.surface.loss import LossSurface
@@ -56,48 +52,43 @@ finally:
     if _collecting:
         gc.enable()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # A public module whose home is a room further in: `from dims.metrics import accuracy` works too.
 sys.modules["dims.metrics"] = metrics
 
 __all__ = [
+    *errors.__all__,
+    "LA",
+    "RLA",
     "AtRest",
     "Bernoulli",
     "Categorical",
-    "CompileWarning",
+    "ClassificationPredictive",
+    "ConstantFriction",
+    "DiMS",
     "DimsClassifier",
-    "DimsDeprecationWarning",
-    "DimsError",
     "DimsRegressor",
-    "DimsWarning",
+    "DistributionPredictive",
     "Dopri5",
     "Draws",
-    "DrawsFileError",
     "Dynamics",
-    "EigenpairsWarning",
-    "EngineError",
-    "EntryError",
-    "EvidenceWarning",
+    "Friction",
     "Gaussian",
-    "HmcWarning",
-    "IndefiniteHessianWarning",
     "Likelihood",
+    "LinLA",
     "LossSurface",
-    "NotAMinimumWarning",
-    "NotPositiveDefiniteError",
     "Posterior",
     "Predictive",
     "Rattle",
     "Ray",
-    "ReportError",
-    "SnapshotError",
+    "RegressionPredictive",
+    "RowState",
+    "Sampler",
+    "Solver",
+    "SpeedFriction",
     "Status",
-    "StoreError",
-    "StoreWarning",
     "Surface",
-    "TableError",
-    "Tf32Warning",
     "Trajectories",
     "certify",
     "damped",
@@ -125,7 +116,7 @@ def __getattr__(name: str) -> Any:
     """Deprecated names, and the scikit-learn estimators, which are an extra."""
     if name in _RENAMED:
         new, value = _RENAMED[name]
-        warn_renamed(f"dims.{name}", f"dims.{new}")
+        errors.warn_renamed(f"dims.{name}", f"dims.{new}")
         return value
     if name in ("DimsClassifier", "DimsRegressor"):
         from dims import estimators

@@ -32,8 +32,6 @@ __all__ = [
     "StoreWarning",
     "TableError",
     "Tf32Warning",
-    "renamed_arguments",
-    "warn_renamed",
 ]
 
 

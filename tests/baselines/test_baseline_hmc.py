@@ -144,8 +144,8 @@ def test_without_pyro_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"count": 0}, "count"),
-        ({"count": 3, "chains": 2}, "count: 3 draws"),
+        ({"draws": 0}, "draws"),
+        ({"draws": 3, "chains": 2}, "draws: 3 draws"),
         ({"warmup": 0}, "warmup"),
         ({"chains": 0}, "chains"),
         ({"target_acceptance": 1.0}, "target_acceptance"),
@@ -155,7 +155,7 @@ def test_without_pyro_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        hmc(linear_surface(), **{"count": 2, "warmup": 5, **wrong})
+        hmc(linear_surface(), **{"draws": 2, "warmup": 5, **wrong})
 
 
 @pytest.mark.usefixtures("unchecked")

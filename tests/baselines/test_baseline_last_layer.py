@@ -143,11 +143,11 @@ def test_seeds_reproduce_and_files_hold_the_draws(dtype: torch.dtype, tmp_path: 
 
 def test_bad_arguments_are_refused() -> None:
     data = regression_data()
-    with pytest.raises(ValueError, match="count"):
+    with pytest.raises(ValueError, match="draws"):
         last_layer(network(), data, "regression", 0)
-    with pytest.raises(ValueError, match=r"'head' is no linear layer .* '0', '2'"):
+    with pytest.raises(ValueError, match=r"'head' is not a linear layer .* '0', '2'"):
         last_layer(network(), data, "regression", 2, layer="head")
-    with pytest.raises(ValueError, match="'1' is no linear"):
+    with pytest.raises(ValueError, match="'1' is not a linear"):
         last_layer(network(), data, "regression", 2, layer="1")
     with pytest.raises(ValueError, match="structure"):
         last_layer(network(), data, "regression", 2, curvature="round")

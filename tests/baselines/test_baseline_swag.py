@@ -21,9 +21,9 @@ from torch import Tensor
 
 import dims
 from dims.baselines import swag
-from dims.baselines.swag import collect_moments
+from dims.baselines.swag import Training, collect_moments
 
-RUN: dict[str, Any] = {"epochs": 9, "lr": 0.02, "batch_size": 8, "rank": 4}
+RUN: dict[str, Any] = {"epochs": 9, "learning_rate": 0.02, "batch_size": 8, "rank": 4}
 
 
 def recorded_iterates(momentum: float, seed: int, effective: float, scale: float) -> Tensor:
@@ -62,7 +62,7 @@ def test_moments_are_those_of_the_recorded_iterates(
         effective_points=effective,
         loss_scale=scale,
     )
-    moments = collect_moments(surface, **RUN, momentum=momentum, seed=seed)
+    moments = collect_moments(surface, Training(**RUN, momentum=momentum), seed)
     iterates = recorded_iterates(momentum, seed, effective, scale)
     torch.testing.assert_close(moments.mean, iterates.mean(0))
     torch.testing.assert_close(moments.variance, iterates.var(0, correction=0))
@@ -115,10 +115,10 @@ def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"count": 0}, "count"),
-        ({"lr": 0.0}, "lr"),
-        ({"lr": float("nan")}, "lr"),
-        ({"lr": 1e40}, "diverged in epoch"),
+        ({"draws": 0}, "draws"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"learning_rate": 1e40}, "diverged in epoch"),
         ({"epochs": 0}, "epochs"),
         ({"rank": 1}, "rank"),
         ({"rank": 10}, "rank: 10 deviations, but 9 epochs"),
@@ -131,4 +131,4 @@ def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
 def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:
     problem = linear_regression()
     with pytest.raises(ValueError, match=reason):
-        swag(problem.model, problem.data, "regression", **{"count": 2, **RUN, **wrong})
+        swag(problem.model, problem.data, "regression", **{"draws": 2, **RUN, **wrong})

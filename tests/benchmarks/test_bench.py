@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: small runs, checked against what is known."""
+"""The benchmarks measure what they claim: small runs with known results."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from speed.peers import measure
 from speed.run import BenchSettings, run_bench
 from speed.scaling import fit_exponent
+from speed.solvers import measure
 
 pytestmark = pytest.mark.data
-SHORT = 2e-4  # of the way: a hundred evaluations
+SHORT = 2e-4  # of a trajectory: a hundred evaluations
 
 
 @pytest.mark.parametrize("task", ["dims", "rla"])
-def test_all_peers_follow_the_same_trajectories(task: str) -> None:
+def test_all_solvers_follow_the_same_trajectories(task: str) -> None:
     pytest.importorskip("torchdiffeq")
     pytest.importorskip("torchode")
     records = [
-        measure(peer, task, 2, 0, part=3 * SHORT) for peer in ("recipe", "torchode", "dopri5")
+        measure(solver, task, 2, 0, fraction=3 * SHORT)
+        for solver in ("reference", "torchode", "dopri5")
     ]
     norms = torch.tensor([record["gradient_norm"] for record in records])
     torch.testing.assert_close(norms, norms[:1].expand(3), rtol=1e-4, atol=0)
@@ -31,10 +32,10 @@ def test_all_peers_follow_the_same_trajectories(task: str) -> None:
         assert record["core_seconds_a_sample"] > 0
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_run_continues_where_it_stopped(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     settings = BenchSettings(
-        slow_rows=1, peers=("dopri5",), tasks=("dims",), scaling=False, shortened=SHORT
+        slow_rows=1, solvers=("dopri5",), tasks=("dims",), scaling=False, fraction=SHORT
     )
     first = run_bench(settings, out)
     assert run_bench(settings, out) == first == json.loads(out.read_text())

@@ -64,6 +64,22 @@ def test_what_init_writes_can_be_sampled_and_resumed(entry, tmp_path):
     assert sample(entry, store, *dynamics, "--out", file)[0] == 2
 
 
+def test_saved_times_are_kept_in_the_store_and_the_file(entry, tmp_path):
+    store, file = tmp_path / "run", tmp_path / "draws.safetensors"
+    how = ("--method", "dims", "--friction", "2", "--max-time", "0.1", "--settle", "none")
+    code, out, _ = sample(entry, store, *how, "--save-at", "0.02,0.05", "--out", file)
+    assert code == 0
+    assert "saved at t = 0.02: median loss" in out
+    draws = dims.load(file, network())
+    assert draws.times.tolist() == [0.02, 0.05]
+    assert draws.at(0.05).parameters.shape == draws.parameters.shape
+    assert sample(entry, store, *how, "--save-at", "0.02,0.05", "--follow", "1")[0] == 0
+    for wrong, said in (("x", "not a list of times"), ("0.2", "save_at"), ("0.05,0.02", "save_at")):
+        code, _, error = sample(entry, tmp_path / "no", *how, "--save-at", wrong)
+        assert (code, said in error) == (2, True), error
+    assert sample(entry, tmp_path / "no", "--save-at", "0.02")[0] == 2  # la has no trajectories
+
+
 def test_init_keeps_what_is_there(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("mine")
@@ -109,7 +125,8 @@ def test_the_ways_of_the_first_draws_are_kept_and_end_where_the_draws_are(
 
 
 @pytest.mark.parametrize(
-    ("method", "how"), [("dims", {"friction": 2.0, "settle": None, "certify": False}), ("rla", {})]
+    ("method", "how"),
+    [("dims", {"friction": 2.0, "settle": "none", "certify": False}), ("rla", {})],
 )
 def test_a_draw_followed_again_ends_where_it_did(method, how, monkeypatch):
     monkeypatch.setattr(followed, "FRAMES", 3)

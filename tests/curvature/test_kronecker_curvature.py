@@ -10,8 +10,9 @@ from curvature_surfaces import LIKELIHOODS, dense_ggn, surface_of
 from torch import Tensor, nn
 
 from dims.curvature import fit_curvature
-from dims.model.likelihoods import Gaussian, Likelihood
+from dims.model.likelihoods import Categorical, Gaussian
 from dims.surface.loss import LossSurface
+from own_likelihoods import Poisson, SoftplusPoisson
 
 
 @pytest.mark.parametrize("likelihood", list(LIKELIHOODS))
@@ -108,29 +109,48 @@ def test_layers_that_are_used_twice_are_refused(tied: bool, why: str) -> None:
         fit_curvature(surface, surface.initial, "kronecker")
 
 
-def test_a_likelihood_of_ones_own_is_refused_by_kfac_only() -> None:
-    class Poisson(Likelihood):
-        task = "regression"
+class PlainCategorical(Categorical):
+    """Without a torch loss: KFAC goes by the roots of its output Hessian."""
 
-        def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
-            return (outputs.exp() - targets * outputs).sum(-1)
+    name = "plain categorical"
 
-        def constant(self, outputs_per_point: int) -> float:
-            return 0.0
+    def torch_loss(self) -> None:  # type: ignore[override]
+        return None
 
-        def output_hessian(self, outputs: Tensor) -> Tensor:
-            return torch.diag_embed(outputs.exp())
 
-        def check_targets(self, outputs: Tensor, targets: Tensor) -> Tensor:
-            return targets
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_any_likelihood_is_that_of_the_known_loss(name: str) -> None:
+    surface = surface_of(name, "categorical")
+    plain = surface.with_settings(likelihood=PlainCategorical())
+    theta = surface.initial + 0.1
+    expected, actual = (fit_curvature(s, theta, "kronecker").dense() for s in (surface, plain))
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
+
+def test_one_point_makes_a_linear_layer_exact_for_any_likelihood() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2).double()
+    x = torch.randn(1, 3, dtype=torch.float64)
+    surface = LossSurface(model, (x, torch.ones(1, 2)), SoftplusPoisson())
+    outputs = model(x)[0].detach()
+    # The Fisher information of a rate μ(f) is μ'²/μ, and the GGN of the layer Λ ⊗ x·xᵀ.
+    weights = torch.diag(outputs.sigmoid().square() / nn.functional.softplus(outputs))
+    exact = torch.block_diag(torch.kron(weights, x.T @ x), weights)
+    actual = fit_curvature(surface, surface.initial, "kronecker").dense()
+    torch.testing.assert_close(actual, exact, rtol=1e-10, atol=1e-10)
+    full = fit_curvature(surface, surface.initial, "full").dense()
+    torch.testing.assert_close(full[:6, :6], exact[:6, :6], rtol=1e-10, atol=1e-10)
+
+
+def test_a_likelihood_of_ones_own() -> None:
     torch.manual_seed(0)
     inputs = torch.randn(9, 2, dtype=torch.float64)
     model = nn.Linear(2, 1, bias=False).double()
     surface = LossSurface(model, (inputs, torch.ones(9, 1)), Poisson())
-    with pytest.raises(ValueError, match="Poisson"):
-        fit_curvature(surface, surface.initial, "kronecker")
     rate = (inputs @ surface.initial).exp()
+    factored = rate.sum() * inputs.T @ inputs / 9
+    actual = fit_curvature(surface, surface.initial, "kronecker").dense()
+    torch.testing.assert_close(actual, factored, rtol=1e-10, atol=1e-10)
     expected = inputs.T @ (rate.unsqueeze(-1) * inputs)
     actual = fit_curvature(surface, surface.initial, "full").dense()
     torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)

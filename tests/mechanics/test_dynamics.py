@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 from torch import Tensor
 
 import dims
-from dims.mechanics.dynamics import ConstantFriction, Friction, SpeedFriction, kinetic_energy
+from dims import ConstantFriction, Friction, SpeedFriction
+from dims.mechanics.geometry import kinetic_energy
 
 FRICTIONS = [ConstantFriction(0.3), SpeedFriction(0.3)]
 

@@ -173,7 +173,7 @@ def test_a_laplace_object_brings_its_prior_and_noise():
     posterior = dims.fit(network, data(), "regression", curvature=la, tune=False)
     assert posterior.noise_std == pytest.approx(0.1)
     # Its covariance is formed in float32 products, hence no closer.
-    spread = posterior.velocities(4000).std(0)
+    spread = posterior.perturbations(4000).std(0)
     torch.testing.assert_close(spread, la.posterior_covariance.diagonal().sqrt(), rtol=0.06, atol=0)
     with pytest.raises(ValueError, match="refine"):
         dims.fit(network, data(), "regression", curvature=la, refine=True)

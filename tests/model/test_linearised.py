@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import dims
-from dims.prediction.predictive import predictive_of
 from draws_problems import KINDS, draws_of, problem
 
 
@@ -27,7 +26,7 @@ def dense_linearisation(draws: dims.Draws, x: Tensor) -> Tensor:
 def test_the_linearised_network_agrees_with_a_dense_jacobian(kind: str) -> None:
     surface, x = problem(kind)
     draws = draws_of(surface, "linla", scale=3.0)
-    expected = predictive_of(dense_linearisation(draws, x), surface.likelihood)
+    expected = surface.likelihood.predictive(dense_linearisation(draws, x))
     p = draws.predict(x)
     torch.testing.assert_close(p.samples, expected.samples, rtol=1e-10, atol=1e-12)
     bent = draws_of(surface, "la", scale=3.0).predict(x)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from dims.sampling.samplers.dissipative import Dissipative
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
@@ -19,7 +20,6 @@ from dims.mechanics.dynamics import geodesic
 from dims.mechanics.integrate import integrate
 from dims.mechanics.solvers.dopri5 import Dopri5
 from dims.sampling.samplers import SAMPLERS
-from dims.sampling.samplers.dissipative import Dissipative
 from dims_paper.cache import load_runs
 from dims_paper.experiments.additional import AdditionalSettings, run_additional, run_rows
 from dims_paper.experiments.problem import Problem

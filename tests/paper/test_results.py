@@ -89,8 +89,8 @@ def test_no_trajectory_of_the_snelson_network_gains_energy():
         assert set(run["status"]) == {"FINISHED"}
         assert max(run["energy_violation"]) <= 1e-3
         assert max(abs(share) for share in run["late_balance_percent"]) <= 0.1
-    recipe = json.loads((ROOT / "results/benchmarks/energy_law/recipe.json").read_text())
-    for energies in recipe["energy"]:
+    reference = json.loads((ROOT / "results/benchmarks/energy_law/reference.json").read_text())
+    for energies in reference["energy"]:
         assert max(b - a for a, b in pairwise(energies)) > 1
 
 

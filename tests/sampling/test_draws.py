@@ -199,10 +199,10 @@ def test_summary_is_quiet_when_all_is_well() -> None:
 def test_summary_advises_on_the_start_the_prior_and_the_number() -> None:
     assert "only 3 draws: a spread is uncertain by 50%" in at_minimum(3).summary()
     assert "only 1 draw: its spread is unknown" in at_minimum(1).summary()
-    assert "θ* is no minimum" not in at_minimum(3).summary()
+    assert "θ* is not a minimum" not in at_minimum(3).summary()
     sloping = bare().summary()
     assert (
-        "θ* is no minimum of the sampled loss (gradient norm 73): dims.fit(..., refine=True)"
+        "θ* is not a minimum of the sampled loss (gradient norm 73): dims.fit(..., refine=True)"
         in sloping
     )
     for prior, told in ((1e-6, True), (1e6, True), (0.0, False), (0.5, False)):

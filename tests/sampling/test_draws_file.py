@@ -13,6 +13,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 import dims
+from dims.sampling import files
 from dims.sampling.draws import storage
 from draws_problems import KINDS, Pair, assert_same, draws_of, mlp, problem, random_inputs
 
@@ -174,7 +175,7 @@ def test_a_failed_write_leaves_no_trace(
         raise OSError("disk full")
 
     if stage == "save_file":
-        monkeypatch.setattr(storage, "save_file", half)
+        monkeypatch.setattr(files, "save_file", half)
     else:
         monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="disk full"):
@@ -189,19 +190,19 @@ def test_a_race_for_one_name_has_one_winner(
 ) -> None:
     surface, _ = problem("one output")
     path = tmp_path / "run"
-    genuine = storage.save_file
+    genuine = files.save_file
 
     def slow(tensors: Any, target: Path, metadata: Any) -> None:
         genuine(tensors, target, metadata)
         path.write_bytes(b"another writer was first")
 
-    monkeypatch.setattr(storage, "save_file", slow)
+    monkeypatch.setattr(files, "save_file", slow)
     with pytest.raises(FileExistsError):
         draws_of(surface).save(path)
     assert path.read_bytes() == b"another writer was first"
     path.unlink()
     # A file system without links.
-    monkeypatch.setattr(storage, "save_file", genuine)
+    monkeypatch.setattr(files, "save_file", genuine)
     monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no links")))
     draws_of(surface).save(path)
     assert len(dims.load(path, mlp(3, 1))) == 5

@@ -36,7 +36,7 @@ def posterior() -> dims.Posterior:
 
 
 def sample(posterior: dims.Posterior, engine, store: Path | None, **more) -> dims.Draws:
-    how = {"friction": 1.0, "max_time": 0.5, "settle": None, "certify": False} | more
+    how = {"friction": 1.0, "max_time": 0.5, "settle": "none", "certify": False} | more
     return posterior.sample(
         COUNT, progress=False, engine=engine, store=store, chunk_size=CHUNK, **how
     )
@@ -101,7 +101,7 @@ def test_progress_adds_up_over_workers(posterior):
     seen: list[Progress] = []
     posterior.sample(
         COUNT, engine="ray", chunk_size=CHUNK, progress=seen.append,
-        friction=1.0, max_time=0.5, settle=None, certify=False,
+        friction=1.0, max_time=0.5, settle="none", certify=False,
     )  # fmt: skip
     assert {now.rows for now in seen} == {COUNT}
     assert [now.done for now in seen] == sorted(now.done for now in seen)
@@ -208,7 +208,7 @@ def test_an_interrupted_call_leaves_a_store_that_goes_on(posterior, quiet, tmp_p
     with pytest.raises(KeyboardInterrupt):
         posterior.sample(
             COUNT, progress=interrupt, engine="ray", store=store, chunk_size=CHUNK,
-            friction=1.0, max_time=0.5, settle=None, certify=False,
+            friction=1.0, max_time=0.5, settle="none", certify=False,
         )  # fmt: skip
     assert len(chunks(store)) < 4
     deadline = time.monotonic() + 30
@@ -301,3 +301,14 @@ def test_a_failing_run_does_not_stop_the_others(cluster: None, tmp_path: Path) -
     with pytest.raises(dims.EngineError, match=r"1 of 2 tasks failed.*-1\.json.*no root"):
         kept_runs(runs, dims.Ray())
     assert (tmp_path / "2.json").exists()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_send_saved_times_back(posterior, tmp_path):
+    sampler = dims.DiMS(1.0, max_time=0.5, save_at=(0.2, 0.5), settle="none", certify=False)
+    how = {"chunk_size": CHUNK, "progress": False}
+    here = posterior.sample(4, sampler, store=tmp_path / "here", **how)
+    there = posterior.sample(4, sampler, store=tmp_path / "there", engine="ray", **how)
+    for name in ("times", "saved", "saved_loss", "saved_gradient_norm"):
+        torch.testing.assert_close(getattr(there, name), getattr(here, name))
+    assert there.saved.shape == (4, 2, posterior.surface.size)

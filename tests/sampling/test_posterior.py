@@ -77,20 +77,20 @@ class TestBayesianLinearRegression:
 
 class TestSharedVelocities:
     def test_a_draw_depends_on_seed_and_index_only(self, small):
-        ten, three = small.velocities(10, seed=5), small.velocities(3, seed=5)
+        ten, three = small.perturbations(10, seed=5), small.perturbations(3, seed=5)
         assert torch.equal(ten[:3], three)
-        assert torch.equal(small.velocities(2, seed=5, first=8), ten[8:])
-        assert not torch.equal(small.velocities(3, seed=6), three)
+        assert torch.equal(small.perturbations(2, seed=5, first=8), ten[8:])
+        assert not torch.equal(small.perturbations(3, seed=6), three)
 
     def test_la_and_linla_are_the_map_plus_the_velocities(self, small):
-        epsilon = small.velocities(4, seed=1)
+        epsilon = small.perturbations(4, seed=1)
         for method in ("la", "linla"):
             draws = small.sample(4, method=method, seed=1, progress=False)
             torch.testing.assert_close(draws.parameters, small.map_parameters + epsilon)
 
     def test_short_geodesics_and_falls_follow_the_velocities(self, small):
-        epsilon = small.velocities(4, seed=1)
-        for method, more in (("rla", {}), ("dims", {"settle": None, "certify": False})):
+        epsilon = small.perturbations(4, seed=1)
+        for method, more in (("rla", {}), ("dims", {"settle": "none", "certify": False})):
             draws = small.sample(4, method=method, seed=1, max_time=1e-4, progress=False, **more)
             moved = (draws.parameters - small.map_parameters) / 1e-4
             torch.testing.assert_close(moved, epsilon, rtol=0.05, atol=0.05)
@@ -101,7 +101,7 @@ class TestSharedVelocities:
         assert all(status is dims.Status.FINISHED for status in draws.status)
 
     def test_the_same_seed_gives_the_same_bits(self, small):
-        settings = {"max_time": 1.0, "settle": None, "certify": False, "progress": False}
+        settings = {"max_time": 1.0, "settle": "none", "certify": False, "progress": False}
         first, second = (small.sample(3, seed=2, **settings) for _ in range(2))
         assert torch.equal(first.parameters, second.parameters)
 
@@ -109,7 +109,7 @@ class TestSharedVelocities:
 def test_dims_draws_are_settled_and_certified(small):
     draws = small.sample(4, method="dims", friction=0.5, max_time=10.0, progress=False)
     loose = small.sample(
-        4, method="dims", friction=0.5, max_time=10.0, settle=None, certify=False, progress=False
+        4, method="dims", friction=0.5, max_time=10.0, settle="none", certify=False, progress=False
     )
     assert (draws.loss <= loose.loss + 1e-9).all()
     assert (draws.gradient_norm < loose.gradient_norm).all()
@@ -207,16 +207,16 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"count": 0}, "count"),
-            ({"count": 2, "method": "mcmc"}, "la, linla, rla, dims"),
-            ({"count": 2, "method": "la", "friction": 0.1}, "friction"),
-            ({"count": 2, "method": "rla", "settle": "stiff"}, "settle"),
-            ({"count": 2, "friction": -1.0}, "friction"),
-            ({"count": 2, "gravity": -1.0}, "gravity"),
-            ({"count": 2, "tolerance": -1.0}, "tolerance"),
-            ({"count": 2, "solver": "euler"}, "rattle, dopri5"),
-            ({"count": 2, "settle": "quick"}, "stiff, full"),
-            ({"count": 2, "max_time": -1.0}, "max_time"),
+            ({"draws": 0}, "draws"),
+            ({"draws": 2, "method": "mcmc"}, "la, linla, rla, dims"),
+            ({"draws": 2, "method": "la", "friction": 0.1}, "friction"),
+            ({"draws": 2, "method": "rla", "settle": "stiff"}, "settle"),
+            ({"draws": 2, "friction": -1.0}, "friction"),
+            ({"draws": 2, "gravity": -1.0}, "gravity"),
+            ({"draws": 2, "tolerance": -1.0}, "tolerance"),
+            ({"draws": 2, "solver": "euler"}, "rattle, dopri5"),
+            ({"draws": 2, "settle": "quick"}, "stiff, full"),
+            ({"draws": 2, "max_time": -1.0}, "max_time"),
         ],
     )
     def test_sampling_arguments_are_named(self, small, arguments, message, unchecked):

@@ -41,7 +41,7 @@ def posterior() -> dims.Posterior:
 
 
 def sample(posterior: dims.Posterior, store: Path | None, seed: int = 0, **more) -> dims.Draws:
-    settings = {"friction": 1.0, "max_time": 0.5, "settle": None, "certify": False} | more
+    settings = {"friction": 1.0, "max_time": 0.5, "settle": "none", "certify": False} | more
     chunk = {} if store is None else {"store": store, "chunk_size": CHUNK}
     return posterior.sample(COUNT, seed=seed, progress=False, **settings, **chunk)
 

@@ -24,7 +24,7 @@ def posterior() -> dims.Posterior:
 @pytest.fixture(autouse=True)
 def _at_every_look(monkeypatch) -> None:
     monkeypatch.setattr("dims.sampling.store.checkpoint.EVERY", 0.0)
-    monkeypatch.setattr("dims.sampling.store.checkpoint.DEAREST", float("inf"))
+    monkeypatch.setattr("dims.sampling.store.checkpoint.LARGEST_SHARE", float("inf"))
 
 
 class Stop:
@@ -40,7 +40,7 @@ class Stop:
 
 
 def run(posterior: dims.Posterior, store: Path, stop: Stop, **more) -> dims.Draws:
-    how = {"friction": 0.3, "max_time": 2.0, "settle": None, "certify": False} | more
+    how = {"friction": 0.3, "max_time": 2.0, "settle": "none", "certify": False} | more
     return posterior.sample(COUNT, store=store, chunk_size=COUNT, progress=stop, **how)
 
 

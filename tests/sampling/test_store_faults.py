@@ -98,7 +98,7 @@ def test_a_full_disk_leaves_a_store_that_goes_on(posterior, tmp_path, monkeypatc
 
     store = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("dims.sampling.draws.storage.save_file", no_space)
+        patch.setattr("dims.sampling.files.save_file", no_space)
         with pytest.raises(OSError, match="No space left"):
             sample(posterior, store)
     assert [path.name for path in store.iterdir() if path.suffix == ".part"] == []
@@ -116,7 +116,7 @@ def test_links_and_pipes_in_a_store_are_not_followed(posterior, finished, tmp_pa
     os.mkfifo(tmp_path / "pipe")
     chunks(store)[2].unlink()
     (tmp_path / "pipe").rename(store / "chunk_00002.safetensors")
-    with pytest.warns(dims.StoreWarning, match="a link or no file"):
+    with pytest.warns(dims.StoreWarning, match="a link or not a file"):
         assert_same(sample(posterior, store), draws)
     assert outside.read_text() == "mine"
     for name in ("lock", "manifest.json"):

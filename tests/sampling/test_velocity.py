@@ -9,7 +9,7 @@ from torch import nn
 from dims.curvature import STRUCTURES, Precision, fit_curvature
 from dims.mechanics.dynamics import kinetic_energy
 from dims.model.likelihoods import Categorical
-from dims.sampling.perturbations import precondition, standard_noise, start_velocities
+from dims.sampling.perturbations import perturbations, precondition, standard_noise
 from dims.surface.loss import LossSurface
 
 
@@ -51,9 +51,9 @@ def test_streams_of_seeds_and_draws_are_distinct_and_normal() -> None:
     assert abs(float((flat**4).mean()) - 3) < 4 * (96 / len(flat)) ** 0.5
 
 
-@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"first": -2}, {"count": -1}])
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**64}, {"first": -2}, {"draws": -1}])
 def test_seeds_and_indices_are_checked(wrong: dict[str, int]) -> None:
-    arguments = {"count": 1, "size": 2, "seed": 0} | wrong
+    arguments = {"draws": 1, "size": 2, "seed": 0} | wrong
     with pytest.raises(ValueError, match=next(iter(wrong))):
         standard_noise(**arguments)
 
@@ -64,19 +64,19 @@ def test_velocities_do_not_depend_on_how_many_are_asked_for(
     structure: str, dtype: torch.dtype
 ) -> None:
     precision = precision_of(structure, dtype)
-    many = start_velocities(precision, 40, seed=2)
+    many = perturbations(precision, 40, seed=2)
     assert many.dtype == dtype
     for first, count in ((0, 1), (3, 7), (15, 2), (16, 16), (31, 9)):
-        part = start_velocities(precision, count, seed=2, first=first)
+        part = perturbations(precision, count, seed=2, first=first)
         assert torch.equal(part, many[first : first + count])
-    assert start_velocities(precision, 0, seed=2).shape == (0, precision.size)
+    assert perturbations(precision, 0, seed=2).shape == (0, precision.size)
 
 
 @pytest.mark.parametrize("structure", list(STRUCTURES))
 def test_velocities_have_the_covariance_of_the_precision(structure: str) -> None:
     precision = precision_of(structure)
     count = 4_000
-    draws = start_velocities(precision, count, seed=5)
+    draws = perturbations(precision, count, seed=5)
     covariance = precision.solve(torch.eye(precision.size, dtype=torch.float64))
     whitener = torch.linalg.cholesky(torch.linalg.inv(covariance))
     white = draws @ whitener

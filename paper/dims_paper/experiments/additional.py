@@ -17,7 +17,6 @@ from pathlib import Path
 from torch import nn
 
 import dims
-from dims_paper._bridge import DiMS, sample
 from dims_paper.cache import kept_network, kept_rows, kept_run, read_json
 from dims_paper.experiments.problem import Problem, Report, training_report
 from dims_paper.experiments.reference import Motion, Stopwatch, reference_row
@@ -177,7 +176,7 @@ def _swag(
         surface.likelihood,
         problem.draws,
         epochs=settings.swag_epochs,
-        lr=settings.swag_lr,
+        learning_rate=settings.swag_lr,
         momentum=settings.swag_momentum,
         batch_size=settings.swag_batch_size,
         rank=settings.swag_rank,
@@ -195,11 +194,11 @@ def _swag(
 def _defaults(problem: Problem, store: Path, posterior: dims.Posterior) -> Row:
     """`posterior.sample(S)`: whatever a user gets who asks for nothing; kept in a store."""
     began, resumed = time.perf_counter(), store.exists()
-    draws = sample(
-        posterior,
+    draws = posterior.sample(
         problem.draws,
-        DiMS(compile=problem.compiled),
+        dims.DiMS(compile=problem.compiled),
         seed=problem.seed,
+        progress=False,
         store=store,
         # A compiled batch keeps nothing before its end.
         chunk_size=25 if problem.compiled else problem.draws,

@@ -15,7 +15,6 @@ from torch import Tensor
 
 import dims
 from dims.model.shapes import RowFlags, RowScalars
-from dims_paper._bridge import from_parameters, perturbations
 from dims_paper.cache import load_tensors, save_tensors
 from dims_paper.experiments.problem import Problem
 from dims_paper.schema import Row
@@ -45,7 +44,7 @@ def reference_row(
 
     Within the limit as many as come to their end; the others say how far they came.
     """
-    velocities = perturbations(posterior, draws, problem.seed)
+    velocities = posterior.perturbations(draws, problem.seed)
 
     def follow(velocities: Tensor, **how: Any) -> dims.Trajectories:
         return dims.integrate(
@@ -75,7 +74,7 @@ def reference_row(
     def row(method: str, thetas: Tensor, **fields: Any) -> Row:
         if not done.any():  # nothing to compare: no scores
             return Row(method=method, **fields)
-        drawn = from_parameters(posterior.surface, thetas, measure=False)
+        drawn = dims.Draws.from_parameters(posterior.surface, thetas, measure=False)
         return problem.evaluation.row(method, drawn, **fields)
 
     by_rattle = {"draws": int(compared.sum()), "seconds": took, "diagnostics": _diagnostics(ours)}

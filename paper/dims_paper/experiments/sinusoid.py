@@ -14,7 +14,6 @@ import dims
 from dims import Trajectories
 from dims.commands.pages.trajectories import on_a_plane, rounded
 from dims.mechanics.batch import Progress
-from dims_paper._bridge import perturbations
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import Row, Run
 from dims_paper.scoring import function_fields, movie, points
@@ -80,7 +79,7 @@ def run_demo(
         noise_std=settings.noise_std,
     )
     surface = posterior.surface
-    velocities = perturbations(posterior, settings.draws, settings.seed)
+    velocities = posterior.perturbations(settings.draws, settings.seed)
 
     def follow(name: str, max_time: float, dynamics: object) -> dims.Trajectories:
         times = torch.linspace(0, max_time, settings.saves + 1)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 import dims
 from dims.commands.pages.trajectories import on_a_plane, rounded, save_times
-from dims_paper._bridge import perturbations
 from dims_paper.cache import kept_run
 from dims_paper.datasets.snelson import load_snelson
 from dims_paper.experiments.additional import AdditionalSettings
@@ -142,7 +141,7 @@ def _follow(posterior: dims.Posterior, settings: SnelsonSettings) -> dict[str, A
     """The first draws of RLA and DiMS once more, seen along their trajectories."""
     if settings.followed == 0:
         return {}
-    velocities = perturbations(posterior, settings.followed, settings.seed)
+    velocities = posterior.perturbations(settings.followed, settings.seed)
     paths = [
         (
             name,

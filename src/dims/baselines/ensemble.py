@@ -9,6 +9,7 @@ uncertainty estimation using deep ensembles", NeurIPS 2017.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from dims.baselines.common import check_integer, seeded
-from dims.model.likelihoods import Gaussian, Likelihood, with_noise
+from dims.errors import renamed_arguments
+from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
-from dims.sampling.draws.measure import measure
 from dims.surface.loss import LossSurface
 
 __all__ = ["deep_ensemble"]
@@ -31,9 +32,10 @@ PROBED_POINTS = 8
 SMALLEST_NOISE = 1e-4
 
 
+@renamed_arguments(train_data="data")
 def deep_ensemble(
     models: Sequence[nn.Module] | Callable[[int], nn.Module],
-    train_data: Any,
+    data: Any,
     likelihood: str | Likelihood,
     members: int | None = None,
     *,
@@ -43,18 +45,38 @@ def deep_ensemble(
     loss_scale: float = 1.0,
     seed: int = 0,
 ) -> Draws:
-    """Trained networks, or what `train(seed + i)` returns for member i, as draws θ₁, …, θ_S.
+    """Networks trained from different starts, as draws θ₁, …, θ_S; the first stands for θ*.
 
-    `train` finds torch's global generators seeded with the same number, and they are restored
-    after it. The first member stands for θ*. Prior and noise define the loss that is reported
-    and the noise of predictions; for a fair comparison give those of the posterior. Without a noise
-    a regression takes the members' residuals on the training data.
+    Prior and noise define the loss that is reported and the noise of predictions. For a fair
+    comparison give those of the posterior.
+
+    Args:
+        models: Trained networks, or a function that trains member i when called with seed + i. It
+            finds torch's global generators seeded with that number; they are restored after it.
+        data: The training data.
+        likelihood: "regression", "classification" or a likelihood object.
+        members: Number of members of a training function, 5 by default.
+        prior_precision: Precision of the Gaussian prior, a number or (K,).
+        noise_std: σ of a Gaussian likelihood; None takes the members' residuals.
+        effective_points: How many points the likelihood counts as; None counts each once.
+        loss_scale: A factor on likelihood and prior.
+        seed: Of the first member.
+
+    Returns:
+        One draw for each member.
+
+    Raises:
+        TypeError: `models` is neither a list of networks nor a function that returns them.
+        ValueError: Members differ in more than their weights.
+
+    Example:
+        >>> draws = dims.deep_ensemble(train, (x, y), "regression", members=10)
     """
     trained = _members(models, members, seed)
     first = next(trained)
     surface = LossSurface(
         first,
-        train_data,
+        data,
         with_noise(likelihood, noise_std),
         prior_precision,
         effective_points=effective_points,
@@ -63,17 +85,12 @@ def deep_ensemble(
     rows = [surface.initial]
     rows += [_flatten(member, number, surface) for number, member in enumerate(trained, start=1)]
     thetas = torch.stack(rows)
-    if likelihood == "regression" and noise_std is None:
-        surface = surface.with_settings(likelihood=Gaussian(_residual_std(surface, thetas)))
-    return Draws(
-        parameters=thetas,
-        method="deep_ensemble",
-        surface=surface,
-        map_parameters=surface.initial,
-        seed=seed if _is_training(models) else None,
-        settings={"members": len(thetas)},
-        **measure(surface, thetas),
-    )
+    if leaves_noise_open(likelihood, noise_std):
+        noisy = surface.likelihood.with_noise(_residual_std(surface, thetas))
+        surface = surface.with_settings(likelihood=noisy)
+    made = Draws.from_parameters(surface, thetas, "deep_ensemble")
+    used = seed if _is_training(models) else None
+    return replace(made, seed=used, settings={"members": len(thetas)})
 
 
 def _residual_std(surface: LossSurface, thetas: RowVectors) -> float:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from dims.baselines.common import check_integer, seeded
-from dims.errors import HmcWarning
+from dims.errors import HmcWarning, renamed_arguments
 from dims.model.shapes import RowIntegers, RowVectors, Vector
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
@@ -50,9 +50,10 @@ class Chain(NamedTuple):
     step_size: float
 
 
+@renamed_arguments(count="draws")
 def hmc(
     posterior: LossSurface | Fitted,
-    count: int,
+    draws: int,
     *,
     warmup: int = 500,
     chains: int = 1,
@@ -61,21 +62,52 @@ def hmc(
     max_tree_depth: int = 10,
     seed: int = 0,
 ) -> Draws:
-    """Draw from exp(−L) by chains that start at θ*, `count` draws in all, chain after chain.
+    """Draw from exp(−L) by the No-U-Turn sampler, with chains that start at θ*.
 
-    `settings` of the draws holds divergences, acceptance and step size of each chain, the
-    smallest effective sample size and the largest split R-hat of all parameters.
+    Args:
+        posterior: What `dims.fit` returned, or a loss surface.
+        draws: Number of draws of all chains together; they come chain after chain.
+        warmup: Steps of each chain that adapt it and are not kept.
+        chains: Number of chains.
+        dense_mass: Adapt a full mass matrix instead of a diagonal one.
+        target_acceptance: Acceptance that the step size is adapted to, between 0 and 1.
+        max_tree_depth: Largest number of doublings of a trajectory.
+        seed: Of all chains.
+
+    Returns:
+        Draws whose `settings` hold divergences, acceptance and step size of each chain, the
+        smallest effective sample size and the largest split R-hat of all parameters.
+
+    Raises:
+        ValueError: A number is out of its range.
+        ImportError: pyro is not installed.
+
+    Example:
+        >>> truth = dims.hmc(posterior, 1000, chains=4)
     """
     surface, start = _resolve(posterior)
-    check_integer("count", count)
-    check_integer("warmup", warmup)
-    check_integer("chains", chains)
+    for name, value in (("draws", draws), ("warmup", warmup), ("chains", chains)):
+        check_integer(name, value)
     check_integer("max_tree_depth", max_tree_depth)
     check_integer("seed", seed, lowest=0)
-    if count % chains:
-        raise ValueError(f"count: {count} draws cannot be shared by {chains} chains equally")
+    if draws % chains:
+        raise ValueError(f"draws: {draws} draws cannot be shared by {chains} chains equally")
     if not 0 < target_acceptance < 1:
         raise ValueError(f"target_acceptance: must lie in (0, 1), got {target_acceptance}")
+    settings: dict[str, Any] = {
+        "warmup": warmup,
+        "chains": chains,
+        "dense_mass": dense_mass,
+        "target_acceptance": target_acceptance,
+        "max_tree_depth": max_tree_depth,
+    }
+    return _sample(surface, start, draws // chains, settings, seed)
+
+
+def _sample(
+    surface: LossSurface, start: Vector, count: int, settings: dict[str, Any], seed: int
+) -> Draws:
+    """Run the chains, `count` draws each, and report on them."""
     nuts, effective_sample_size, split_r_hat = _load_pyro()
 
     def run(number: int) -> Chain:
@@ -84,34 +116,22 @@ def hmc(
         counter = Potential(surface)
         kernel = nuts(
             potential_fn=counter,
-            full_mass=dense_mass,
-            target_accept_prob=target_acceptance,
-            max_tree_depth=max_tree_depth,
+            full_mass=settings["dense_mass"],
+            target_accept_prob=settings["target_acceptance"],
+            max_tree_depth=settings["max_tree_depth"],
         )
         with seeded(own), torch.enable_grad():
-            return _run_chain(kernel, counter, start.double(), warmup, count // chains)
+            return _run_chain(kernel, counter, start.double(), settings["warmup"], count)
 
-    finished = [run(number) for number in range(chains)]
+    finished = [run(number) for number in range(settings["chains"])]
     positions = torch.stack([chain.positions for chain in finished])
     smallest, largest = None, None
     if positions.shape[1] >= 4:
         smallest = _finite(effective_sample_size(positions).min())
         largest = _finite(split_r_hat(positions).max())
     thetas = positions.flatten(0, 1).to(surface.vector.dtype)
-    settings: dict[str, Any] = {
-        "warmup": warmup,
-        "chains": chains,
-        "dense_mass": dense_mass,
-        "target_acceptance": target_acceptance,
-        "max_tree_depth": max_tree_depth,
-        "divergences": [chain.divergences for chain in finished],
-        "acceptance": [chain.acceptance for chain in finished],
-        "step_size": [chain.step_size for chain in finished],
-        "warmup_evaluations": [chain.warmup_evaluations for chain in finished],
-        "effective_sample_size": smallest,
-        "r_hat": largest,
-    }
-    _warn(sum(settings["divergences"]))
+    divergences = [chain.divergences for chain in finished]
+    _warn(sum(divergences))
     return Draws(
         parameters=thetas,
         method="hmc",
@@ -119,7 +139,15 @@ def hmc(
         map_parameters=start,
         evaluations=torch.cat([chain.evaluations for chain in finished]),
         seed=seed,
-        settings=settings,
+        settings={
+            **settings,
+            "divergences": divergences,
+            "acceptance": [chain.acceptance for chain in finished],
+            "step_size": [chain.step_size for chain in finished],
+            "warmup_evaluations": [chain.warmup_evaluations for chain in finished],
+            "effective_sample_size": smallest,
+            "r_hat": largest,
+        },
         **measure(surface, thetas),
     )
 
@@ -193,5 +221,5 @@ def _warn(divergences: int) -> None:
             f"hmc: {divergences} transitions diverged, so parts of the posterior may be missing; "
             "raise target_acceptance (0.95) or warmup",
             HmcWarning,
-            stacklevel=3,
+            stacklevel=5,
         )

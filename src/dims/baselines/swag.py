@@ -12,22 +12,33 @@ Bayesian uncertainty in deep learning", NeurIPS 2019.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dims.baselines.common import check_integer, check_positive
+from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, with_noise
 from dims.model.parameters import Selection
 from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
-from dims.sampling.draws.measure import measure
 from dims.sampling.perturbations import standard_noise
 from dims.surface.loss import LossSurface
 
-__all__ = ["Moments", "collect_moments", "swag"]
+__all__ = ["Moments", "Training", "collect_moments", "swag"]
+
+
+class Training(NamedTuple):
+    """How SGD runs, and how much of it is kept."""
+
+    epochs: int
+    learning_rate: float
+    momentum: float
+    batch_size: int
+    rank: int
 
 
 class Moments(NamedTuple):
@@ -38,14 +49,15 @@ class Moments(NamedTuple):
     deviations: RowVectors  # (R, K), Dᵀ
 
 
+@renamed_arguments(train_data="data", count="draws", lr="learning_rate")
 def swag(
     model: nn.Module,
-    train_data: Any,
+    data: Any,
     likelihood: str | Likelihood,
-    count: int,
+    draws: int,
     *,
     epochs: int = 40,
-    lr: float = 0.01,
+    learning_rate: float = 0.01,
     momentum: float = 0.0,
     batch_size: int = 128,
     rank: int = 20,
@@ -58,51 +70,47 @@ def swag(
 ) -> Draws:
     """Run SGD from the trained weights and draw from the Gaussian of its iterates.
 
-    `lr` is the step on L/N, the loss per point. Buffers such as the running statistics of
-    BatchNorm stay those of the model. The seed fixes the batches and the draws.
+    Args:
+        model: The trained network; its buffers stay as they are.
+        data: The training data.
+        likelihood: "regression", "classification" or a likelihood object.
+        draws: Number of draws.
+        epochs: Epochs of SGD; each gives an iterate.
+        learning_rate: Step of SGD on L/N, the loss per point.
+        momentum: Momentum of SGD.
+        batch_size: Points in a batch.
+        rank: How many of the last iterates form the low-rank part, at least 2.
+        prior_precision: Precision of the Gaussian prior, a number or (K,).
+        noise_std: σ of a Gaussian likelihood; None takes that of the likelihood.
+        effective_points: How many points the likelihood counts as; None counts each once.
+        loss_scale: A factor on likelihood and prior.
+        parameters: Which parameters are sampled; None samples the trainable ones.
+        seed: Of the batches and the draws.
+
+    Returns:
+        The draws.
+
+    Raises:
+        ValueError: A number is out of its range, or SGD diverged.
+
+    Example:
+        >>> draws = dims.swag(model, (x, y), "regression", 30, learning_rate=0.01)
     """
-    check_integer("count", count)
-    surface = LossSurface(
-        model,
-        train_data,
-        with_noise(likelihood, noise_std),
-        prior_precision,
-        effective_points=effective_points,
-        loss_scale=loss_scale,
-        parameters=parameters,
-    )
-    settings: dict[str, Any] = {
-        "epochs": epochs,
-        "lr": lr,
-        "momentum": momentum,
-        "batch_size": batch_size,
-        "rank": rank,
-    }
-    moments = collect_moments(surface, **settings, seed=seed)
-    thetas = _draw(moments, count, seed).to(surface.vector.dtype)
-    return Draws(
-        parameters=thetas,
-        method="swag",
-        surface=surface,
-        map_parameters=surface.initial,
-        seed=seed,
-        settings=settings,
-        **measure(surface, thetas),
-    )
+    check_integer("draws", draws)
+    chosen = with_noise(likelihood, noise_std)
+    scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
+    surface = LossSurface(model, data, chosen, prior_precision, **scales, parameters=parameters)
+    settings = Training(epochs, learning_rate, momentum, batch_size, rank)
+    moments = collect_moments(surface, settings, seed)
+    thetas = _draw(moments, draws, seed).to(surface.vector.dtype)
+    made = Draws.from_parameters(surface, thetas, "swag")
+    return replace(made, seed=seed, settings=settings._asdict())
 
 
-def collect_moments(
-    surface: LossSurface,
-    *,
-    epochs: int,
-    lr: float,
-    momentum: float,
-    batch_size: int,
-    rank: int,
-    seed: int,
-) -> Moments:
+def collect_moments(surface: LossSurface, settings: Training, seed: int) -> Moments:
     """Mean, variance and last deviations of the iterates, the start being the first of them."""
-    check_positive("lr", lr)
+    epochs, learning_rate, momentum, batch_size, rank = settings
+    check_positive("learning_rate", learning_rate)
     check_integer("epochs", epochs)
     check_integer("batch_size", batch_size)
     check_integer("rank", rank, lowest=2)
@@ -116,7 +124,7 @@ def collect_moments(
         )
     generator = torch.Generator().manual_seed(seed)
     theta = surface.initial.requires_grad_()
-    optimiser = torch.optim.SGD([theta], lr=lr, momentum=momentum)
+    optimiser = torch.optim.SGD([theta], lr=learning_rate, momentum=momentum)
     mean = surface.initial.double()
     squares = torch.zeros_like(mean)
     deviations: deque[Tensor] = deque(maxlen=rank)
@@ -128,7 +136,9 @@ def collect_moments(
             optimiser.step()
         iterate = theta.detach().double()
         if not torch.isfinite(iterate).all():
-            raise ValueError(f"lr: with {lr} SGD diverged in epoch {epoch}; lower it")
+            raise ValueError(
+                f"learning_rate: with {learning_rate} SGD diverged in epoch {epoch}; lower it"
+            )
         before = iterate - mean
         mean = mean + before / (epoch + 1)
         deviations.append(iterate - mean)
@@ -145,9 +155,9 @@ def _loss_per_point(surface: LossSurface, theta: Tensor, batch: Tensor) -> Tenso
     return surface.likelihood_scale * terms.mean() + prior / surface.points
 
 
-def _draw(moments: Moments, count: int, seed: int) -> RowVectors:
+def _draw(moments: Moments, draws: int, seed: int) -> RowVectors:
     rank, size = moments.deviations.shape
-    noise = standard_noise(count, size + rank, seed, device=moments.mean.device)
+    noise = standard_noise(draws, size + rank, seed, device=moments.mean.device)
     diagonal = noise[:, :size] * (0.5 * moments.variance).sqrt()
     low_rank = noise[:, size:] @ moments.deviations / (2 * (rank - 1)) ** 0.5
     return moments.mean + diagonal + low_rank

@@ -1,4 +1,4 @@
-"""What `dims sample` needs to know: a trained network, its training data and its likelihood.
+"""The input of `dims sample`: a trained network, its training data and its likelihood.
 
 dims sample my_run.py:problem --store runs/first --draws 100
 """
@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 
 WEIGHTS = Path(__file__).with_suffix(".pt")
-torch.set_num_threads(1)  # for a network as small as this one; leave it out for a large one
+torch.set_num_threads(1)  # for a network as small as this one; remove it for a large one
 
 
 def problem() -> tuple[nn.Module, tuple[Tensor, Tensor], str]:
-    """Replace the network and the data by your own; the likelihood is "regression" or
-    "classification".
+    """Return network, data and likelihood; replace them with your own.
 
-    It is called at the start and whenever a run goes on, and must then return the same network:
-    train once and keep the weights.
+    The likelihood is "regression" or "classification". `dims sample` calls this function at the
+    start and whenever it continues a run. It must return the same network each time, so it trains
+    once and keeps the weights.
     """
     inputs = torch.linspace(-1, 1, 40).unsqueeze(-1)
     targets = torch.sin(3 * inputs) + 0.1 * torch.cos(20 * inputs)
@@ -33,6 +33,7 @@ def problem() -> tuple[nn.Module, tuple[Tensor, Tensor], str]:
 
 
 def train(model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
+    """Minimise the squared error."""
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(1000):
         optimiser.zero_grad()

@@ -1,4 +1,4 @@
-"""The first draws of a run once more, seen on their way; a small file for `dims report`."""
+"""The trajectories of the first draws of a run, in a small file for `dims report`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dims.commands.pages.trajectories import on_a_plane, save_times
 from dims.mechanics.batch import Progress
 from dims.mechanics.integrate import Trajectories
 from dims.sampling.draws import Draws
+from dims.sampling.files import write_text_atomically
 from dims.sampling.posterior import Posterior
-from dims.sampling.samplers import SAMPLERS, Moving, Start, follow
-from dims.sampling.store.folder import read_small, write_text
+from dims.sampling.samplers import SAMPLERS, Start, TrajectorySampler
+from dims.sampling.store.folder import read_small
 
 __all__ = ["follow_again", "keep_followed"]
 
@@ -32,17 +33,17 @@ def follow_again(
     """The trajectories of draws 0 … count − 1, from the same velocities with the same settings.
 
     Landing on the saved times changes the steps, so ends agree to the solver's accuracy: the
-    longer the way and the less friction, the further two ways part.
+    longer a trajectory and the less friction, the further the two may part.
     """
-    sampler = SAMPLERS[draws.method](**draws.settings)
-    if not isinstance(sampler, Moving) or draws.seed is None:
+    kind = SAMPLERS.get(draws.method)
+    if kind is None or not issubclass(kind, TrajectorySampler) or draws.seed is None:
         raise ValueError(f"follow: draws by {draws.method!r} have no trajectories; sample by dims")
     if posterior.surface.size < 2:
-        raise ValueError("follow: a network of one parameter has no plane to show its way on")
+        raise ValueError("follow: a network of one parameter has no plane to show trajectories on")
+    sampler = kind.from_settings(draws.settings)
     start = Start(posterior.surface, posterior.map_parameters, posterior.gradient)
-    velocities = posterior.velocities(count, draws.seed)
     times = save_times(sampler.max_time, FRAMES, dense_early=True)
-    return follow(sampler, start, velocities, progress, times)
+    return sampler.follow(start, posterior.perturbations(count, draws.seed), progress, times)
 
 
 def keep_followed(
@@ -61,12 +62,12 @@ def keep_followed(
         motion = follow_again(posterior, draws, count, progress)
         named = [(LABELS[draws.method], motion)]
         shown = on_a_plane(posterior.surface, posterior.map_parameters, named, count)
-        write_text(path, json.dumps(shown))
+        write_text_atomically(path, json.dumps(shown))
     return path
 
 
 def _kept(path: Path) -> int | None:
-    """How many trajectories a file holds; None where there is none, or none of ours."""
+    """How many trajectories a file holds; None where there is none, or another kind of file."""
     with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
         content = read_small(path, LARGEST)
         return None if content is None else len(json.loads(content)["trajectories"])

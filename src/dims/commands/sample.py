@@ -62,31 +62,36 @@ def _number(text: str, low: int, high: int) -> Any:
     return typer.Option(help=text, callback=check)
 
 
+def _name(text: str) -> Any:
+    """An option for one of some names, which its help lists."""
+    return typer.Option(metavar="NAME", help=text)
+
+
+def _times(text: str | None) -> tuple[float, ...] | None:
+    """Times as they are typed: 3,10."""
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"--save-at: {text!r} is not a list of times such as 3,10") from error
+
+
 def sample(
-    entry: Annotated[
-        str, typer.Argument(help="`file.py:function` that makes (model, data, likelihood)")
-    ],
+    entry: Annotated[str, typer.Argument(help="`file.py:function` of (model, data, likelihood)")],
     store: Annotated[Path, typer.Option(help="Folder of the run.")],
     draws: Annotated[int, _number("Number of draws.", 1, 10**7)] = 100,
-    method: Annotated[
-        MethodName, typer.Option(metavar="NAME", help="la, linla, rla or dims.")
-    ] = MethodName.dims,
+    method: Annotated[MethodName, _name("la, linla, rla or dims.")] = MethodName.dims,
     friction: Annotated[float | None, typer.Option(help="η₀; 0.1 without it.")] = None,
     gravity: Annotated[float | None, typer.Option(help="κ; 1 without it.")] = None,
     max_time: Annotated[float | None, typer.Option(help="50 for dims, 1 for rla.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Of the solver.")] = None,
-    settle: Annotated[
-        SettleName | None, typer.Option(metavar="NAME", help="To rest: stiff, full or none.")
-    ] = None,
+    save_at: Annotated[str | None, typer.Option(help="Times to keep too: 3,10.")] = None,
+    settle: Annotated[SettleName | None, _name("To rest: stiff, full or none.")] = None,
     curvature: Annotated[
-        CurvatureName,
-        typer.Option(metavar="NAME", help="full, diagonal, kronecker, low_rank."),
+        CurvatureName, _name("full, diagonal, kronecker, low_rank.")
     ] = CurvatureName.full,
     refine: Annotated[bool, typer.Option("--refine", help="Walk to a minimum first.")] = False,
     chunk_size: Annotated[int, _number("Draws kept together.", 1, 10**7)] = 50,
-    engine: Annotated[
-        EngineName, typer.Option(metavar="NAME", help="local or ray.")
-    ] = EngineName.local,
+    engine: Annotated[EngineName, _name("local or ray.")] = EngineName.local,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
     threads: Annotated[int | None, _number("Of each worker; 1 with Ray.", 1, 4096)] = None,
     retry_failed: Annotated[
@@ -105,40 +110,36 @@ def sample(
 
     Example: dims sample my_run.py:problem --store runs/first --draws 200
     """
-    from dims.errors import EngineError
-
     if address is not None and engine is not EngineName.ray:
         _end("--address: it belongs to a cluster; add --engine ray", BAD_INPUT)
     if out is not None and out.exists():
         _end(f"--out: {out} exists; give another name", BAD_INPUT)
     if follow and method in (MethodName.la, MethodName.linla):
-        _end(f"--follow: draws by {method.value} have no way; leave it out", BAD_INPUT)
+        _end(f"--follow: draws by {method.value} have no trajectories; leave it out", BAD_INPUT)
     began = time.monotonic()
-    given: dict[str, Any] = {
-        "friction": friction,
-        "gravity": gravity,
-        "max_time": max_time,
-        "tolerance": tolerance,
-        **({} if settle is None else {"settle": None if settle.value == "none" else settle.value}),
-    }
+    with _exit_codes(store), _one_line_warnings(), _stoppable():
+        posterior = _fit(entry, device, curvature.value, refine, engine)
+        how: dict[str, Any] = {"friction": friction, "gravity": gravity, "max_time": max_time}
+        how |= {"seed": seed, "store": store, "chunk_size": chunk_size, "progress": not quiet}
+        how |= {"tolerance": tolerance, "save_at": _times(save_at), "retry_failed": retry_failed}
+        how |= {} if settle is None else {"settle": settle.value}
+        made = posterior.sample(
+            draws, method.value, engine=_engine(engine, address, threads), **how
+        )
+        if out is not None:
+            made.save(out)
+        if follow:
+            _follow(posterior, made, follow, store, out, quiet)
+    _tell(made, posterior, store, time.monotonic() - began, as_json)
+
+
+@contextmanager
+def _exit_codes(store: Path) -> Iterator[None]:
+    """Inside, what stops a run ends the program with one line and the code that the shell sees."""
+    from dims.errors import EngineError
+
     try:
-        with _one_line_warnings(), _stoppable():
-            posterior = _fit(entry, device, curvature.value, refine, engine)
-            made = posterior.sample(
-                draws,
-                method.value,
-                seed=seed,
-                store=store,
-                chunk_size=chunk_size,
-                engine=_engine(engine, address, threads),
-                retry_failed=retry_failed,
-                progress=not quiet,
-                **given,
-            )
-            if out is not None:
-                made.save(out)
-            if follow:
-                _follow(posterior, made, follow, store, out, quiet)
+        yield
     except KeyboardInterrupt:
         _end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
     except EngineError as error:
@@ -147,7 +148,6 @@ def sample(
         _end(str(error.args[-1] if error.errno is None else error), CANNOT_GO_ON)
     except (ImportError, TypeError, ValueError) as error:
         _end(str(error), BAD_INPUT)
-    _tell(made, posterior, store, time.monotonic() - began, as_json)
 
 
 def _fit(
@@ -178,13 +178,13 @@ def _follow(
 ) -> None:
     from dims.commands.followed import keep_followed
     from dims.commands.pages.draws_page import TRAJECTORIES, beside
+    from dims.sampling.files import write_text_atomically
     from dims.sampling.progress import progress_reporter
-    from dims.sampling.store.folder import write_text
 
     with progress_reporter(not quiet, "following") as report:
         kept = keep_followed(posterior, draws, count, store, report)
     if out is not None:
-        write_text(beside(out, TRAJECTORIES), kept.read_text(encoding="utf-8"))
+        write_text_atomically(beside(out, TRAJECTORIES), kept.read_text(encoding="utf-8"))
 
 
 def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:

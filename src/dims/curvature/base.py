@@ -1,6 +1,6 @@
 """What every curvature gives: a precision P = s·H + c·δ that can sample, solve and tell log det P.
 
-H is the curvature of the LIKELIHOOD part of a loss surface at θ*, with its `likelihood_scale`
+H is the curvature of the likelihood part of a loss surface at θ*, with its `likelihood_scale`
 inside; the prior δ is added afterwards, so that tuning it does not refit anything. c is the
 surface's `loss_scale`, which multiplies likelihood and prior alike, and s rescales H when the
 Gaussian noise changes: s = (σ_fitted/σ)².
@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
-from dims.model.likelihoods import Gaussian
 from dims.model.shapes import RowVectors
 from dims.surface.loss import LossSurface
 
@@ -52,7 +51,16 @@ class Precision(ABC):
         self._working = working
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> RowVectors:
-        """ε ~ N(0, Σ), (count, K), on the generator's device (that of P without one)."""
+        """Draw ε ~ N(0, Σ).
+
+        Args:
+            count: Number of draws.
+            generator: Source of randomness; torch's global one when None. Noise is drawn on its
+                device.
+
+        Returns:
+            Draws on the device of P, (count, K).
+        """
         device = self.device if generator is None else generator.device
         noise = torch.randn(
             count, self.size, generator=generator, dtype=self._working, device=device
@@ -60,11 +68,25 @@ class Precision(ABC):
         return self.color(noise.to(self.device))
 
     def color(self, noise: Tensor) -> Tensor:
-        """A·z with A·Aᵀ = Σ: standard normal rows z (S, K) become draws of N(0, Σ)."""
+        """A·z with A·Aᵀ = Σ: standard normal rows become draws of N(0, Σ).
+
+        Args:
+            noise: Rows z, (S, K), or one vector (K,).
+
+        Returns:
+            The same shape.
+        """
         return self._rows("noise", noise, self._color)
 
     def solve(self, vectors: Tensor) -> Tensor:
-        """Σ·u of each row u (S, K), or of one vector (K,)."""
+        """Σ·u of each row.
+
+        Args:
+            vectors: Rows u, (S, K), or one vector (K,).
+
+        Returns:
+            The same shape.
+        """
         return self._rows("vectors", vectors, self._solve)
 
     @property
@@ -103,17 +125,35 @@ class Curvature(ABC):
         self.dtype = surface.vector.dtype
         self.device = surface.vector.device
         self.loss_scale = surface.loss_scale
-        likelihood = surface.likelihood
-        self.noise_std = likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+        self.noise_std = surface.likelihood.noise_std
         self.semidefinite = semidefinite
 
     @abstractmethod
     def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:
-        """P = s·H + c·diag(δ), δ a number or a vector (K,)."""
+        """P = s·H + c·diag(δ).
+
+        Args:
+            prior_precision: δ, a number or a vector (K,).
+            scale: s, the factor on H for another noise than it was fitted with.
+
+        Returns:
+            A Gaussian that can sample, solve and tell log det P.
+
+        Raises:
+            NotPositiveDefiniteError: There is no prior in a direction without curvature.
+        """
 
     @abstractmethod
     def log_determinant(self, prior_precision: Tensor, scale: Tensor) -> Tensor:
-        """log det(s·H + c·diag(δ)) of H ⪰ 0, differentiable in δ (a number or (K,)) and s."""
+        """log det(s·H + c·diag(δ)) of H ⪰ 0, differentiable in δ and s.
+
+        Args:
+            prior_precision: δ, a 0-d tensor or a vector (K,).
+            scale: s, a 0-d tensor.
+
+        Returns:
+            A 0-d tensor.
+        """
 
     @abstractmethod
     def absolute(self) -> Curvature:
@@ -124,10 +164,16 @@ class Curvature(ABC):
         """H as a matrix (K, K); for small K."""
 
     def precision_for(self, surface: LossSurface) -> Precision:
-        """P under the surface's present prior and noise, whatever noise H was fitted with."""
-        scale = 1.0
-        if self.noise_std is not None and isinstance(surface.likelihood, Gaussian):
-            scale = (self.noise_std / surface.likelihood.noise_std) ** 2
+        """P under the surface's present prior and noise, whatever noise H was fitted with.
+
+        Args:
+            surface: The surface that H was fitted on, perhaps with another prior or noise.
+
+        Returns:
+            `precision` of these values.
+        """
+        fitted, present = self.noise_std, surface.likelihood.noise_std
+        scale = 1.0 if fitted is None or present is None else (fitted / present) ** 2
         return self.precision(surface.prior_precision, scale)
 
     def _scaled_prior(self, prior_precision: float | Tensor, dtype: torch.dtype) -> Tensor:
@@ -175,8 +221,8 @@ def repaired_ratios(ratios: Tensor, semidefinite: bool) -> Tensor:
         warnings.warn(
             f"Hessian plus prior has {count} of {len(ratios)} eigenvalues that are not positive "
             f"(lowest {lowest:.3g} prior precisions); they are replaced by their absolute values, "
-            f"at least {REPAIR_FLOOR} prior precisions. θ is no minimum of this surface: refine it "
-            "first, or use kind='ggn', which is never indefinite",
+            f"at least {REPAIR_FLOOR} prior precisions. θ is not a minimum of this surface: refine "
+            "it first, or use kind='ggn', which is never indefinite",
             IndefiniteHessianWarning,
             stacklevel=4,
         )

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dims.curvature.krylov import orthogonalise, ritz
+
 __all__ = ["Eigenpairs", "leading_eigenpairs"]
 
 PROBE = 20  # products after which a chain that found nothing larger is believed
@@ -93,8 +95,8 @@ def _chain(
     basis = start.new_empty(min(longest, 2 * rank + PROBE), len(start))
     diagonal: list[float] = []
     side: list[float] = []
-    vector, norm = _orthogonalise(start, locked, basis[:0])
-    vector = vector / norm
+    vector, length = orthogonalise(start, locked, basis[:0])
+    vector = vector / float(length)
     largest = float(locked_values.abs().max()) if len(locked_values) else 0.0
     while True:
         if len(diagonal) == len(basis):
@@ -105,12 +107,14 @@ def _chain(
         image = multiply(vector)
         diagonal.append(float(vector.double() @ image.double()))
         steps = len(diagonal)
-        vector, norm = _orthogonalise(image, locked, basis[:steps])
+        vector, length = orthogonalise(image, locked, basis[:steps])
+        norm = float(length)
         largest = max(largest, abs(diagonal[-1]), norm)
         exhausted = norm <= rounding * largest
         last = exhausted or steps == longest
         if last or (steps >= PROBE and steps % CHECK_EVERY == 0):
-            values, weights = _ritz(diagonal, side)
+            entries = (torch.tensor(part, dtype=torch.float64) for part in (diagonal, side))
+            values, weights = ritz(*entries)
             residuals = 0.0 * values if exhausted else norm * weights[-1].abs()
             largest = max(largest, float(values.abs().max()))
             accepted = residuals <= (tolerance * values.abs()).clamp(min=rounding * largest)
@@ -127,20 +131,3 @@ def _chain(
     vectors = weights[:, wanted].T.to(basis) @ basis[:steps]
     complete = exhausted or done or steps == len(start) - len(locked)
     return Chain(values[wanted].to(locked_values.device), vectors, complete, steps)
-
-
-def _ritz(diagonal: list[float], side: list[float]) -> tuple[Tensor, Tensor]:
-    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    if side:
-        beside = torch.tensor(side, dtype=torch.float64)
-        matrix += torch.diag(beside, 1) + torch.diag(beside, -1)
-    values, weights = torch.linalg.eigh(matrix)
-    return values, weights
-
-
-def _orthogonalise(vector: Tensor, *bases: Tensor) -> tuple[Tensor, float]:
-    """The part of a vector outside the bases (rows), and its length; twice is enough."""
-    for _ in range(2):
-        for basis in bases:
-            vector = vector - (basis @ vector) @ basis
-    return vector, float(vector.double().norm())

@@ -19,7 +19,6 @@ from torch import Tensor
 from dims.curvature import Curvature
 from dims.curvature.maximise import best_of_grid, climb
 from dims.errors import EvidenceWarning
-from dims.model.likelihoods import Gaussian
 from dims.model.parameters import ParameterVector
 from dims.model.shapes import Vector
 from dims.surface.loss import LossSurface
@@ -37,9 +36,15 @@ NOISE_BOUNDS = (1e-4, 1e3)
 
 @dataclass(frozen=True)
 class EvidenceFit:
-    """The best prior precision (a number, or (K,) for groups) and noise, and how they were found.
+    """The best prior precision and noise, and how they were found.
 
-    `noise_std` is None for classification; `at_bound` names what ended at a bound.
+    Attributes:
+        prior_precision: δ, a number, or a vector (K,) for groups.
+        noise_std: σ; None where the likelihood has none.
+        log_marginal_likelihood: log p(D) there.
+        converged: Whether the search ended at a maximum.
+        at_bound: Names of what ended at a bound of the search.
+        iterations: Of BFGS.
     """
 
     prior_precision: float | Tensor
@@ -57,11 +62,25 @@ def log_marginal_likelihood(
     prior_precision: float | Tensor | None = None,
     noise_std: float | None = None,
 ) -> float:
-    """log p(D) at θ under the surface's prior and noise, or under those given."""
+    """log p(D) at θ by Laplace's approximation.
+
+    Args:
+        surface: The loss surface with its likelihood.
+        theta: θ*, (K,).
+        curvature: The curvature of the likelihood part at θ*.
+        prior_precision: δ; the surface's when None.
+        noise_std: σ; that of the surface's likelihood when None.
+
+    Returns:
+        log p(D) in nats, with every constant.
+
+    Raises:
+        ValueError: A noise is given that is not positive, or the likelihood has none.
+    """
     terms = _Terms(surface, theta, curvature)
     if noise_std is not None and (terms.noise_std is None or not noise_std > 0):
         raise ValueError(
-            f"noise_std: must be positive, and belongs to a Gaussian likelihood only; got "
+            f"noise_std: must be positive, and the likelihood must have a noise; got "
             f"{noise_std} for {type(surface.likelihood).__name__}"
         )
     prior = surface.prior_precision if prior_precision is None else prior_precision
@@ -82,54 +101,77 @@ def tune_evidence(
     noise_bounds: tuple[float, float] = NOISE_BOUNDS,
     max_iterations: int = 300,
 ) -> EvidenceFit:
-    """Maximise log p(D) over the prior precision and, for a Gaussian likelihood, the noise σ.
+    """Maximise log p(D) over the prior precision δ and, where the likelihood has one, the noise σ.
 
-    `prior`: "scalar" (one number), "layer" or "tensor" (one for each), or "fixed" (the surface's
-    own). The search is in log δ and log σ within the bounds: a coarse grid for one δ and σ, then
+    The search is in log δ and log σ within the bounds: a coarse grid for one δ and σ, then
     projected BFGS; groups start from the scalar optimum. θ stays where it is. An indefinite
     Hessian counts by |H|: as δ falls to −λ, det P → 0 would reward a prior for making P singular.
+
+    Args:
+        surface: The loss surface with its likelihood.
+        theta: θ*, (K,).
+        curvature: The curvature of the likelihood part at θ*.
+        prior: "scalar" (one number), "layer" or "tensor" (one for each), "fixed" (the surface's).
+        tune_noise: Whether σ is tuned too.
+        prior_bounds: Lowest and highest δ.
+        noise_bounds: Lowest and highest σ.
+        max_iterations: Of each BFGS search.
+
+    Returns:
+        The best values and how they were found.
+
+    Raises:
+        ValueError: `prior` is unknown, bounds are not ordered, or nothing is left to tune.
     """
-    groups = _groups(surface.vector, prior).to(surface.vector.device)
-    count = int(groups.max()) + 1  # 0: the prior is fixed
-    with_noise = tune_noise and isinstance(surface.likelihood, Gaussian)
-    if count == 0 and not with_noise:
-        raise ValueError("prior: 'fixed', and no noise to tune; nothing is left to maximise")
-    terms = _Terms(surface, theta, curvature.absolute())
-
-    def unpack(point: Tensor) -> tuple[Tensor, Tensor]:
-        """δ and σ of a point (log δ₁, …, log σ)."""
-        values = point.exp().to(terms.squares.device)
-        noise = values[-1] if with_noise else terms.tensor(terms.noise_std)
-        deltas = values[:-1] if with_noise else values
-        if len(deltas) == 0:
-            return surface.prior_precision.double(), noise
-        return deltas[0] if len(deltas) == 1 else deltas[groups], noise
-
-    def objective(point: Tensor) -> Tensor:
-        return terms.value(*unpack(point))
-
-    noise_box = _box("noise_bounds", noise_bounds, int(with_noise))
+    search = _EvidenceSearch(surface, theta, curvature, prior, tune_noise)
+    noise_box = _box("noise_bounds", noise_bounds, int(search.with_noise))
+    count = search.count
     box = torch.cat([_box("prior_bounds", prior_bounds, min(count, 1)), noise_box])
-    search = climb(objective, best_of_grid(objective, box), box, max_iterations)
-    iterations = search.iterations
+    found = climb(search.objective, best_of_grid(search.objective, box), box, max_iterations)
+    iterations = found.iterations
     if count > 1:
         box = torch.cat([_box("prior_bounds", prior_bounds, count), noise_box])
-        start = torch.cat([search.point[:1].expand(count), search.point[1:]])
-        search = climb(objective, start, box, max_iterations)
-        iterations += search.iterations
-    delta, noise = (tensor.detach() for tensor in unpack(search.point))
-    prior_precision = float(delta) if delta.ndim == 0 else delta.to(surface.vector.dtype)
-    noise_std = None if terms.noise_std is None else float(noise)
-    fit = EvidenceFit(
-        prior_precision,
-        noise_std,
-        log_marginal_likelihood(surface, theta, curvature, prior_precision, noise_std),
-        search.converged,
-        _names_at_bound(search.point, box, count),
-        iterations,
-    )
+        start = torch.cat([found.point[:1].expand(count), found.point[1:]])
+        found = climb(search.objective, start, box, max_iterations)
+        iterations += found.iterations
+    prior_precision, noise_std = search.values(found.point)
+    evidence = log_marginal_likelihood(surface, theta, curvature, prior_precision, noise_std)
+    at_bound = _names_at_bound(found.point, box, count)
+    fit = EvidenceFit(prior_precision, noise_std, evidence, found.converged, at_bound, iterations)
     _warn(fit)
     return fit
+
+
+class _EvidenceSearch:
+    """log p(D) as a function of a point (log δ₁, …, log σ)."""
+
+    def __init__(
+        self, surface: LossSurface, theta: Vector, curvature: Curvature, prior: str, noise: bool
+    ) -> None:
+        self._groups = _groups(surface.vector, prior).to(surface.vector.device)
+        self.count = int(self._groups.max()) + 1  # 0: the prior is fixed
+        self.with_noise = noise and surface.likelihood.noise_std is not None
+        if self.count == 0 and not self.with_noise:
+            raise ValueError("prior: 'fixed', and no noise to tune; nothing is left to maximise")
+        self._surface = surface
+        self._terms = _Terms(surface, theta, curvature.absolute())
+
+    def objective(self, point: Tensor) -> Tensor:
+        return self._terms.value(*self._unpack(point))
+
+    def values(self, point: Tensor) -> tuple[float | Tensor, float | None]:
+        """δ and σ as a user takes them."""
+        delta, noise = (tensor.detach() for tensor in self._unpack(point))
+        prior = float(delta) if delta.ndim == 0 else delta.to(self._surface.vector.dtype)
+        return prior, None if self._terms.noise_std is None else float(noise)
+
+    def _unpack(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        values = point.exp().to(self._terms.squares.device)
+        noise = values[-1] if self.with_noise else self._terms.tensor(self._terms.noise_std)
+        deltas = values[:-1] if self.with_noise else values
+        if len(deltas) == 0:
+            return self._surface.prior_precision.double(), noise
+        return deltas[0] if len(deltas) == 1 else deltas[self._groups], noise
 
 
 class _Terms:
@@ -141,9 +183,8 @@ class _Terms:
         self._points = surface.effective_points
         self._outputs = surface.outputs
         self._log_loss_scale = math.log(surface.loss_scale)
-        likelihood = surface.likelihood
-        self.noise_std = likelihood.noise_std if isinstance(likelihood, Gaussian) else None
-        self._constant = likelihood.constant(surface.outputs)
+        self.noise_std = surface.likelihood.noise_std
+        self._constant = surface.likelihood.constant(surface.outputs)
         data_only = surface.with_settings(prior_precision=0.0)
         self._misfit = float(data_only.value(theta.unsqueeze(0))) / surface.loss_scale
         self.squares = theta.detach().double().square()
@@ -219,6 +260,5 @@ def tuned_surface(surface: LossSurface, evidence: EvidenceFit) -> LossSurface:
     """The surface under the prior and noise that the evidence chose."""
     likelihood = None
     if evidence.noise_std is not None:
-        assert isinstance(surface.likelihood, Gaussian)
         likelihood = surface.likelihood.with_noise(evidence.noise_std)
     return surface.with_settings(likelihood=likelihood, prior_precision=evidence.prior_precision)

@@ -1,4 +1,4 @@
-"""Names of structures and kinds, turned into curvatures once, here."""
+"""Names of structures and kinds, turned into curvatures here and nowhere else."""
 
 from __future__ import annotations
 
@@ -37,8 +37,26 @@ def fit_curvature(
 ) -> Curvature:
     """The curvature H of the likelihood part of the surface at θ.
 
-    `structure` is one of "full", "diagonal", "kronecker", "low_rank" (its `rank` leading
-    eigenpairs, from a start vector by `seed`), `kind` "ggn" or "hessian".
+    GGN: H = s·Σᵢ JᵢᵀΛᵢJᵢ; Hessian: H = ∇²(s·Σᵢ −log p(yᵢ|f_θ(xᵢ))); s is the likelihood's scale.
+
+    Args:
+        surface: The loss surface.
+        theta: θ, (K,), usually a minimum.
+        structure: "full", "diagonal", "kronecker" or "low_rank".
+        kind: "ggn" or "hessian"; "kronecker" knows the GGN only.
+        rank: Number of leading eigenpairs of "low_rank".
+        seed: Of the start vectors of "low_rank".
+
+    Returns:
+        H; `precision(prior_precision)` adds a prior and gives a Gaussian to sample from.
+
+    Raises:
+        TypeError: θ is not a tensor.
+        ValueError: A name is unknown, or the structure does not suit the model.
+
+    Example:
+        >>> curvature = fit_curvature(surface, surface.initial, "low_rank", rank=50)
+        >>> curvature.precision(prior_precision=1.0).sample(10)              # (10, K)
     """
     if structure not in STRUCTURES:
         raise ValueError(

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from dims.curvature.base import Kind
 from dims.curvature.kronecker import KroneckerCurvature
-from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from dims.model.shapes import Vector
 from dims.model.training_data import Inputs, call_module, input_length, map_inputs
 from dims.surface.loss import LossSurface
@@ -24,18 +23,23 @@ ADVICE = "use structure 'low_rank', 'diagonal' or 'full', or freeze it (requires
 
 
 def fit_kronecker(surface: LossSurface, theta: Vector, kind: Kind) -> KroneckerCurvature:
-    """KFAC-expand of the GGN, with the exact output Hessian (no sampled labels)."""
+    """KFAC-expand of the GGN, with the exact output Hessian (no sampled labels).
+
+    curvlinops knows three losses. For any other likelihood the outputs are multiplied by a fixed
+    root R of Λ = RᵀR, point by point: the Hessian of ‖R·f‖² in f is 2Λ.
+    """
     if kind is not Kind.GGN:
         raise ValueError("kind: 'kronecker' curvature approximates the GGN only; use kind='ggn'")
-    loss, factor = _loss(surface.likelihood)
-    network = _Network(surface, theta)
+    known = surface.likelihood.torch_loss()
+    loss, factor = known or (nn.MSELoss(reduction="sum"), 0.5)
+    network = _Network(surface, theta, weighted=known is None)
     layers = _layers(surface)
     _check_each_layer_is_called_once(network, layers, surface)
     operator = _import_kfac()(
         network,
         loss,
         [network.module.get_parameter(name) for name in surface.vector.names],
-        list(_batches(surface)),
+        list(_batches(surface, weighted=known is None)),
         fisher_type="type-2",
         check_deterministic=False,
         num_per_example_loss_terms=1,
@@ -53,10 +57,14 @@ def fit_kronecker(surface: LossSurface, theta: Vector, kind: Kind) -> KroneckerC
 
 
 class _Network(nn.Module):
-    """The surface's network at θ, called with one argument, its outputs always (N, C)."""
+    """The surface's network at θ, called with one argument, its outputs always (N, C).
 
-    def __init__(self, surface: LossSurface, theta: Vector) -> None:
+    `weighted` multiplies them by roots of their Hessian, which count as constants.
+    """
+
+    def __init__(self, surface: LossSurface, theta: Vector, weighted: bool = False) -> None:
         super().__init__()
+        self.output_hessian = surface.likelihood.output_hessian if weighted else None
         self.module = copy.deepcopy(surface.module)
         for name, value in surface.vector.unflatten(theta).items():
             parameter = self.module.get_parameter(name)
@@ -65,7 +73,12 @@ class _Network(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         outputs = call_module(self.module, inputs)
-        return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
+        outputs = outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
+        if self.output_hessian is None:
+            return outputs
+        values, vectors = torch.linalg.eigh(self.output_hessian(outputs.detach()))
+        roots = values.clamp(min=0).sqrt().unsqueeze(-1) * vectors.mT
+        return (roots @ outputs.unsqueeze(-1)).squeeze(-1)
 
 
 def _import_kfac() -> Any:
@@ -80,26 +93,14 @@ def _import_kfac() -> Any:
     return KFACLinearOperator
 
 
-def _loss(likelihood: Likelihood) -> tuple[nn.Module, float]:
-    """The torch loss that curvlinops knows, and what its Hessian must be multiplied by."""
-    if isinstance(likelihood, Gaussian):
-        return nn.MSELoss(reduction="sum"), 0.5 / likelihood.noise_std**2
-    if isinstance(likelihood, Bernoulli):
-        return nn.BCEWithLogitsLoss(reduction="sum"), 1.0
-    if isinstance(likelihood, Categorical):
-        return nn.CrossEntropyLoss(reduction="sum"), 1.0
-    raise ValueError(
-        f"likelihood: 'kronecker' curvature knows Gaussian, Bernoulli and Categorical, not "
-        f"{type(likelihood).__name__}; use structure 'low_rank', 'diagonal' or 'full'"
-    )
-
-
-def _batches(surface: LossSurface) -> Any:
-    """Chunks within the memory budget; the one-logit loss takes its targets as a column."""
+def _batches(surface: LossSurface, weighted: bool) -> Any:
+    """Chunks within the memory budget; real targets are columns, as torch's losses take them."""
     points = max(1, int(surface.memory_budget // (2 * surface.bytes_per_point)))
     for inputs, targets in surface.data.chunks(points):
-        binary = isinstance(surface.likelihood, Bernoulli)
-        yield inputs, targets.unsqueeze(-1) if binary else targets
+        if weighted:  # they do not enter the Hessian, but their shape is checked
+            targets = surface.vector.initial.new_zeros(len(targets), surface.outputs)
+        column = targets.ndim == 1 and targets.is_floating_point()
+        yield inputs, targets.unsqueeze(-1) if column else targets
 
 
 def _layers(surface: LossSurface) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Batched Lanczos: what a symmetric operator does to one vector, from its products alone.
+"""Lanczos: what a symmetric operator does to one vector, from its products alone.
 
 H·V = V·T + β·v·e_mᵀ,     f(H)·b ≈ ‖b‖·V·f(T)·e₁
 
@@ -6,6 +6,10 @@ Each row has its own operator H, start b and size m; V (m, K) is orthonormal, T 
 Rounding destroys the orthogonality of the plain recurrence and breeds ghost copies of the extreme
 eigenvalues, so every new vector is orthogonalised against all earlier ones, twice (Parlett, The
 Symmetric Eigenvalue Problem, chapter 13).
+
+`lanczos` does this for many rows at once. The chain of `eigenpairs` uses the same steps,
+`orthogonalise` and `ritz`, on one vector. Only the loop around them is its own: a matrix-vector
+product and a batched product of one row round differently, and so do their scalar products.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from torch import Tensor
 
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
 
-__all__ = ["Krylov", "QuadraticModel", "Reach", "lanczos"]
+__all__ = ["Krylov", "QuadraticModel", "Reach", "lanczos", "orthogonalise", "ritz"]
 
 CHECK_EVERY = 8  # products between two looks at which rows are done
 
@@ -44,11 +48,7 @@ class Krylov:
     @cached_property
     def eigen(self) -> tuple[Tensor, Tensor]:
         """Ritz values, ascending (rows, m), and the eigenvectors of T (rows, m, m)."""
-        inner = self.coupling[:, :-1]
-        dense = torch.diag_embed(self.diagonal)
-        dense = dense + torch.diag_embed(inner, 1) + torch.diag_embed(inner, -1)
-        values, vectors = torch.linalg.eigh(dense)
-        return values, vectors
+        return ritz(self.diagonal, self.coupling[:, :-1])
 
     @property
     def weights(self) -> Tensor:
@@ -144,10 +144,7 @@ class _Builder:
         self.diagonal[rows, j] = (basis[:, j].double() * image.double()).sum(-1)
         self.size[rows] = j + 1
         self.scale[rows] = torch.maximum(self.scale[rows], _norm(image))
-        for _ in range(2):
-            overlap = basis @ image.unsqueeze(-1)
-            image = image - (overlap.transpose(1, 2) @ basis).squeeze(1)
-        length = _norm(image)
+        image, length = orthogonalise(image, basis)
         fresh = length > self.rounding * self.scale[rows]
         rows, image, length = rows[fresh], image[fresh], length[fresh]
         self.coupling[rows, j] = length
@@ -168,6 +165,29 @@ class _Builder:
             outgoing,
             self.size.clone(),
         )
+
+
+def orthogonalise(vectors: Tensor, *bases: Tensor) -> tuple[Tensor, Tensor]:
+    """The part of v outside orthonormal bases, and its length; twice is enough.
+
+    v (K,) with bases (m, K), or rows of them: v (rows, K) with bases (rows, m, K).
+    """
+    for _ in range(2):
+        for basis in bases:
+            if vectors.ndim == 1:
+                vectors = vectors - (basis @ vectors) @ basis
+            else:
+                overlap = basis @ vectors.unsqueeze(-1)
+                vectors = vectors - (overlap.transpose(1, 2) @ basis).squeeze(1)
+    return vectors, _norm(vectors)
+
+
+def ritz(diagonal: Tensor, coupling: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, ascending (..., m), and eigenvectors (..., m, m) of tridiagonal matrices T."""
+    dense = torch.diag_embed(diagonal)
+    dense = dense + torch.diag_embed(coupling, 1) + torch.diag_embed(coupling, -1)
+    values, vectors = torch.linalg.eigh(dense)
+    return values, vectors
 
 
 def _norm(vectors: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from dims.curvature.base import Curvature, working_dtype
 from dims.curvature.diagonal import DiagonalCurvature
 from dims.curvature.full import FullCurvature
 from dims.curvature.kronecker import KroneckerCurvature
-from dims.model.likelihoods import Gaussian
 from dims.model.shapes import Vector
 from dims.surface.loss import LossSurface
 
@@ -23,13 +22,24 @@ def from_laplace(la: Any, surface: LossSurface, theta: Vector | None = None) -> 
 
     laplace-torch keeps Σᵢ JᵢᵀΛᵢJᵢ for σ = 1; the surface's noise and likelihood scale multiply it
     here. Prior precision and noise are the surface's own: pass `la.prior_precision` and
-    `la.sigma_noise` on to it for the same posterior. θ is the surface's initial one when None.
+    `la.sigma_noise` on to it for the same posterior.
+
+    Args:
+        la: The fitted laplace-torch object.
+        surface: The loss surface of the same model and data.
+        theta: θ* of both, (K,); the surface's initial one when None.
+
+    Returns:
+        A full, diagonal or Kronecker curvature.
+
+    Raises:
+        TypeError: `la` is of another kind.
+        ValueError: `la` is not fitted, or differs from the surface in model, data or task.
     """
     _check(la, surface, surface.initial if theta is None else theta)
-    likelihood = surface.likelihood
-    factor = surface.likelihood_scale
-    if isinstance(likelihood, Gaussian):
-        factor /= likelihood.noise_std**2
+    factor, noise_std = surface.likelihood_scale, surface.likelihood.noise_std
+    if noise_std is not None:
+        factor /= noise_std**2
     blocks = getattr(la, "H_facs", None)
     if blocks is not None:
         return KroneckerCurvature(surface, [_factors(block, factor) for block in blocks.kfacs])

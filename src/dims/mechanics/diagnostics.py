@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from dims.mechanics.dynamics import SpeedFriction
-from dims.mechanics.integrate import Trajectories
+from dims.mechanics.trajectories import Trajectories
 from dims.model.shapes import RowFlags, RowScalars
 
 __all__ = ["Bounds", "theorem_bounds"]
@@ -44,17 +44,33 @@ class Bounds:
 
 
 def theorem_bounds(path: Trajectories) -> Bounds:
-    """Evaluate the bounds at the end of every row; they speak of speed-dependent friction only.
+    """Evaluate the bounds of Theorems 3 and 4 at the end of every row.
 
     Theorem 3 says t_ε ≤ E₀/(2η₀ε^{3/2}) for the first time T ≤ ε. Taken at ε = the lowest T seen
-    until t, it bounds that lowest T, which needs no first-passage time. Either way it says nothing
-    of staying slow: a turning point is enough. The length bounds follow from what friction takes,
-    so energy that went missing in the steps (a positive balance) is counted as still there.
+    until t, it bounds that lowest T, which needs no first-passage time. Either way it does not say
+    that the particle stays slow: a turning point is enough. The length bounds follow from what
+    friction takes, so energy that was lost in the steps (a positive balance) counts as still there.
+
+    Args:
+        path: Trajectories under `dims.dissipative(...)` with friction > 0; the theorems are about
+            friction that grows with the speed.
+
+    Returns:
+        The bounds beside what was observed, (S,) each; `slows_down`, `explores` and
+        `explores_sharply` say in which rows they hold.
+
+    Raises:
+        ValueError: The trajectories had another friction, or none.
+
+    Example:
+        >>> bounds = dims.theorem_bounds(dims.integrate(surface, position, velocity))
+        >>> bool(bounds.explores.all())
+        True
     """
     friction = path.dynamics.friction
     if not isinstance(friction, SpeedFriction) or friction.coefficient == 0:
         raise ValueError("path: the bounds hold for dims.dissipative(...) with friction > 0 only")
-    floor = path.dynamics.gravity * path.lowest_loss
+    floor = path.dynamics.potential(path.lowest_loss)
     start = path.start_energy - floor
     end = path.end_energy - floor + path.energy_balance.clamp(min=0)
     kept = torch.where(start > 0, end.clamp(min=0) / start, 1.0)

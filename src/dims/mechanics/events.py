@@ -12,7 +12,7 @@ __all__ = ["AtRest", "StopCondition"]
 
 @runtime_checkable
 class StopCondition(Protocol):
-    """Looks at each row's time, loss, kinetic energy and gradient norm."""
+    """A function of each row's time, loss, kinetic energy and gradient norm."""
 
     def __call__(
         self,
@@ -26,7 +26,23 @@ class StopCondition(Protocol):
 
 @dataclass(frozen=True)
 class AtRest:
-    """Kinetic energy AND gradient small: a turning point has the first, a fast pass the second."""
+    """Stops a row once its kinetic energy AND its gradient are small.
+
+    A turning point has a small kinetic energy, a fast pass through a valley a small gradient;
+    only a particle at rest has both.
+
+    Args:
+        kinetic_energy: The threshold on T, positive.
+        gradient_norm: The threshold on ‖∇L‖, positive.
+
+    Raises:
+        ValueError: A threshold is not positive.
+
+    Example:
+        >>> path = dims.integrate(surface, position, velocity, stop=dims.AtRest(1e-4, 1e-2))
+        >>> path.status[0] is dims.Status.AT_REST
+        True
+    """
 
     kinetic_energy: float = 1e-6
     gradient_norm: float = 1e-3

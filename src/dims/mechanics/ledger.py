@@ -1,8 +1,8 @@
-"""The energy book of each trajectory, kept the same way for every solver.
+"""The energy ledger of each trajectory, kept in the same way for every solver.
 
-E = T + κL must fall by ∫2ηT dt (Lemma 1). The book holds what the definitions of energy violation,
-balance, step error and arc length need; the integral is an independent quadrature over the accepted
-steps, not a sum of what a solver believes to have removed.
+E = T + κL must fall by ∫2ηT dt (Lemma 1). The ledger holds what the definitions of energy
+violation, balance, step error and arc length need; the integral is an independent quadrature over
+the accepted steps, not a sum of what a solver believes to have removed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.rows import columns
+from dims.mechanics.geometry import dot, kinetic_energy_of
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors
 
-__all__ = ["Ledger", "Moment", "energy_violation", "project_to_tangent", "tangent_moment"]
+__all__ = ["Ledger", "Moment", "energy_violation", "tangent_moment"]
 
 # E_low may come arbitrarily near κL_low; below this part of the start energy it is all noise.
 VIOLATION_FLOOR = 1e-4
@@ -33,25 +33,14 @@ class Moment:
 
 def tangent_moment(loss: RowScalars, gradient: RowVectors, velocity: RowVectors) -> Moment:
     """The energies of a velocity at a point whose loss and gradient are known."""
-    climb = torch.linalg.vecdot(gradient, velocity).double()
-    square = torch.linalg.vecdot(velocity, velocity).double()
-    return Moment(0.5 * (square + climb.square()), loss, climb)
-
-
-def project_to_tangent(
-    velocity: RowVectors, climb: RowScalars, gradient: RowVectors
-) -> tuple[RowVectors, RowScalars]:
-    """The part of (v, w) in the tangent plane: v + μg with μ = (w − gᵀv)/(1 + ‖g‖²).
-
-    Orthogonal, so it never adds energy.
-    """
-    slip = climb - torch.linalg.vecdot(gradient, velocity).double()
-    push = slip / (1 + torch.linalg.vecdot(gradient, gradient).double())
-    return velocity + columns(push, gradient) * gradient, climb - push
+    climb = dot(gradient, velocity)
+    return Moment(kinetic_energy_of(velocity, climb), loss, climb)
 
 
 @dataclass(frozen=True)
 class Ledger:
+    """Energies and counts of each row since its start."""
+
     start_energy: RowScalars
     lowest_energy: RowScalars
     lowest_loss: RowScalars
@@ -68,7 +57,7 @@ class Ledger:
 
     @staticmethod
     def open(moment: Moment, dynamics: Dynamics) -> Ledger:
-        energy = moment.kinetic + dynamics.gravity * moment.loss
+        energy = dynamics.energy(moment.kinetic, moment.loss)
         zero = torch.zeros_like(energy)
         count = torch.zeros_like(energy, dtype=torch.int64)
         return Ledger(
@@ -95,12 +84,12 @@ class Ledger:
         error: RowScalars | None,
         dynamics: Dynamics,
     ) -> Ledger:
-        """Book an accepted step. `error` is the energy change of its conservative part; a solver
+        """Record an accepted step. `error` is the energy change of its conservative part; a solver
         that does not split its steps leaves it to the change that friction does not explain."""
-        energy = after.kinetic + dynamics.gravity * after.loss
+        energy = dynamics.energy(after.kinetic, after.loss)
         lost = _dissipation(step, before, after, dynamics)
         if error is None:
-            error = energy + lost - before.kinetic - dynamics.gravity * before.loss
+            error = energy + lost - before.kinetic - dynamics.potential(before.loss)
         lowest_energy = torch.minimum(self.lowest_energy, energy)
         speeds = (2 * before.kinetic).sqrt() + (2 * after.kinetic).sqrt()
         return replace(
@@ -124,13 +113,14 @@ class Ledger:
 
 def _dissipation(step: RowScalars, before: Moment, after: Moment, dynamics: Dynamics) -> RowScalars:
     """∫2ηT dt over a step by Hermite's rule; the slope of T is known: T' = −κw − 2ηT."""
-    if dynamics.friction is None:
+    friction = dynamics.friction
+    if friction is None:
         return torch.zeros_like(step)
 
     def power_and_slope(moment: Moment) -> tuple[RowScalars, RowScalars]:
-        power = dynamics.friction.power(moment.kinetic)  # type: ignore[union-attr]
-        growth = -dynamics.gravity * moment.climb - power
-        return power, dynamics.friction.power_slope(moment.kinetic) * growth  # type: ignore[union-attr]
+        power = friction.power(moment.kinetic)
+        growth = -dynamics.potential(moment.climb) - power
+        return power, friction.power_slope(moment.kinetic) * growth
 
     power0, slope0 = power_and_slope(before)
     power1, slope1 = power_and_slope(after)
@@ -145,7 +135,7 @@ def energy_violation(
     A page is (rows, largest rise, E_low at its end) of a stretch of steps: the level is the
     lowest of the stretch, so the ratio is never understated.
     """
-    floor_loss = dynamics.gravity * ledger.lowest_loss
+    floor_loss = dynamics.potential(ledger.lowest_loss)
     start = ledger.start_energy - floor_loss
     if dynamics.conservative:
         return torch.where(start > 0, ledger.largest_change / start, torch.zeros_like(start))

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["columns", "merge", "next_step", "select_rows", "too_short"]
+__all__ = ["map_tensors", "merge", "next_step", "select_rows", "too_short"]
 
 State = TypeVar("State")
 
 
-def select_rows(state: State, rows: Tensor) -> State:
-    """The same state with only the given rows."""
+def map_tensors(function: Callable[..., Tensor], state: State, *others: State) -> State:
+    """The same dataclass with `function` applied to each tensor (and its peers in `others`)."""
     fields = {}
     for field in dataclasses.fields(state):  # type: ignore[arg-type]
-        value = getattr(state, field.name)
-        fields[field.name] = value[rows] if isinstance(value, Tensor) else select_rows(value, rows)
+        values = [getattr(each, field.name) for each in (state, *others)]
+        apply = isinstance(values[0], Tensor)
+        fields[field.name] = function(*values) if apply else map_tensors(function, *values)
     return dataclasses.replace(state, **fields)  # type: ignore[type-var]
+
+
+def select_rows(state: State, rows: Tensor) -> State:
+    """The same state with only the given rows."""
+    return map_tensors(lambda tensor: tensor[rows], state)
 
 
 def merge(mask: Tensor, new: State, old: State) -> State:
@@ -36,14 +43,9 @@ def merge(mask: Tensor, new: State, old: State) -> State:
     return dataclasses.replace(old, **fields)  # type: ignore[type-var]
 
 
-def columns(scalars: Tensor, vectors: Tensor) -> Tensor:
-    """Row scalars as a column that multiplies row vectors in their own precision."""
-    return scalars.to(vectors.dtype).unsqueeze(-1)
-
-
-def next_step(wish: Tensor, remaining: Tensor) -> Tensor:
-    """The wished step, or what lands on the next goal; two equal steps rather than a sliver."""
-    step = torch.where(wish * (1 + 1e-9) >= remaining, remaining, wish)
+def next_step(proposed: Tensor, remaining: Tensor) -> Tensor:
+    """The proposed step, or what lands on the next goal; two equal steps rather than a sliver."""
+    step = torch.where(proposed * (1 + 1e-9) >= remaining, remaining, proposed)
     return torch.where((step < remaining) & (2 * step > remaining), 0.5 * remaining, step)
 
 

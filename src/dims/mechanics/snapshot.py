@@ -1,15 +1,22 @@
-"""A batch in the middle of its way as plain tensors, so that it can go on later, bit for bit."""
+"""A batch in the middle of its trajectories as plain tensors, so that it can continue later.
+
+The continued run is bitwise identical to one that was never interrupted.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
 from dims.errors import SnapshotError
 
 __all__ = ["Checkpoint", "flatten", "restore"]
+
+State = TypeVar("State")
+# Names that earlier versions gave to fields of a state: new -> old.
+FORMER_NAMES = {"proposed_step": "wish", "accumulated_error": "debt"}  # old name
 
 
 @runtime_checkable
@@ -36,16 +43,17 @@ def flatten(state: Any, name: str) -> dict[str, Tensor]:
     return found
 
 
-def restore(template: Any, name: str, tensors: dict[str, Tensor], rows: int) -> Any:
+def restore(template: State, name: str, tensors: dict[str, Tensor], rows: int) -> State:
     """The inverse of `flatten`: kinds and sizes as in the template, but for the number of rows."""
-    fields = {}
-    for field in dataclasses.fields(template):
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(template):  # type: ignore[arg-type]
         value, path = getattr(template, field.name), f"{name}.{field.name}"
         if not isinstance(value, Tensor):
             fields[field.name] = restore(value, path, tensors, rows)
             continue
-        found = tensors.get(path)
+        former = f"{name}.{FORMER_NAMES.get(field.name, field.name)}"
+        found = tensors.get(path, tensors.get(former))
         if found is None or found.dtype != value.dtype or found.shape != (rows, *value.shape[1:]):
             raise SnapshotError(f"{path} is missing or of another kind")
         fields[field.name] = found.to(value.device)
-    return dataclasses.replace(template, **fields)
+    return dataclasses.replace(template, **fields)  # type: ignore[type-var]

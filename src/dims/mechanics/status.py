@@ -8,7 +8,17 @@ __all__ = ["Status"]
 
 
 class Status(Enum):
-    """How a trajectory ended, and what to do about it."""
+    """How a trajectory ended, and what to do about it.
+
+    Attributes:
+        code: The integer that tensors and files hold.
+        advice: A sentence on what happened and what to do.
+
+    Example:
+        >>> path = dims.integrate(surface, position, velocity)
+        >>> [status.advice for status in path.status if not status.ok]
+        []
+    """
 
     RUNNING = (0, "still moving")
     FINISHED = (1, "reached max_time")
@@ -36,4 +46,5 @@ class Status(Enum):
 
     @classmethod
     def from_code(cls, code: int) -> Status:
+        """The status that has this code."""
         return next(status for status in cls if status.code == code)

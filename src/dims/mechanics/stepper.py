@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable
@@ -13,11 +12,14 @@ import torch
 from torch import Tensor
 
 from dims.errors import CompileWarning
+from dims.mechanics.rows import map_tensors
+from dims.mechanics.snapshot import flatten
+from dims.mechanics.solvers.base import RowState
 from dims.model.torch_support.compiling import compile_for
 
 __all__ = ["stepper"]
 
-Tick = Callable[[Any], Any]
+Tick = Callable[[RowState], RowState]
 MOST_COMPILATIONS = 64  # of a tick in one process: each surface, precision and batch size is one
 _CAN_SKIP_CHECKS = "skip_guard_eval_unsafe" in str(inspect.signature(torch.compiler.set_stance))
 REPLAYS = 4  # of a graph between two looks at the rows
@@ -30,7 +32,7 @@ def stepper(tick: Tick, ticks: int, compiled: bool, device: torch.device) -> Tic
     return _Compiled(tick, ticks, device)
 
 
-def _repeat(tick: Tick, state: Any, ticks: int) -> Any:
+def _repeat(tick: Tick, state: RowState, ticks: int) -> RowState:
     for _ in range(ticks):
         state = tick(state)
     return state
@@ -48,7 +50,7 @@ class _Compiled:
         self.rows = -1
         self.works = True
 
-    def __call__(self, state: Any) -> Any:
+    def __call__(self, state: RowState) -> RowState:
         if not self.works:
             return _repeat(self.eager, state, self.ticks)
         rows = len(state.status)
@@ -65,7 +67,7 @@ class _Compiled:
             self.works = False
             return _repeat(self.eager, state, self.ticks)
 
-    def _advance(self, state: Any, rows: int) -> Any:
+    def _advance(self, state: RowState, rows: int) -> RowState:
         if self.with_graph:
             if rows not in self.graphs:
                 self.graphs = {rows: _Graph(self.tick, state, self.ticks)}
@@ -94,9 +96,9 @@ def _trust() -> AbstractContextManager[Any]:
 
 
 class _Graph:
-    """The ticks captured once over fixed memory, so that a replay costs one launch."""
+    """The ticks captured once over fixed memory, so that a replay is a single call."""
 
-    def __init__(self, tick: Tick, state: Any, ticks: int) -> None:
+    def __init__(self, tick: Tick, state: RowState, ticks: int) -> None:
         self.state = _clone(state)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -107,29 +109,18 @@ class _Graph:
         with torch.cuda.graph(self.graph):
             _copy_into(self.state, _repeat(tick, self.state, ticks))
 
-    def __call__(self, state: Any) -> Any:
+    def __call__(self, state: RowState) -> RowState:
         _copy_into(self.state, state)
         for _ in range(REPLAYS):
             self.graph.replay()
         return _clone(self.state)
 
 
-def _leaves(state: Any) -> list[Tensor]:
-    leaves: list[Tensor] = []
-    for field in dataclasses.fields(state):
-        value = getattr(state, field.name)
-        leaves += [value] if isinstance(value, Tensor) else _leaves(value)
-    return leaves
+def _copy_into(target: RowState, source: RowState) -> None:
+    news = flatten(source, "state")
+    for path, tensor in flatten(target, "state").items():
+        tensor.copy_(news[path])
 
 
-def _copy_into(target: Any, source: Any) -> None:
-    for a, b in zip(_leaves(target), _leaves(source), strict=True):
-        a.copy_(b)
-
-
-def _clone(state: Any) -> Any:
-    fields = {}
-    for field in dataclasses.fields(state):
-        value = getattr(state, field.name)
-        fields[field.name] = value.clone() if isinstance(value, Tensor) else _clone(value)
-    return dataclasses.replace(state, **fields)
+def _clone(state: RowState) -> RowState:
+    return map_tensors(Tensor.clone, state)

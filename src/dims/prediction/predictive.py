@@ -14,23 +14,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.distributions import Distribution
 
-from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from dims.prediction.metrics import (
     Metrics,
     classification_metrics,
     ensemble_log_probabilities,
     mutual_information,
+    ood_metrics,
     predictive_entropy,
     regression_metrics,
 )
+from dims.prediction.metrics.assemblies import density_metrics, regression_ood_metrics
+from dims.prediction.targets import class_labels, matching_targets
 
 __all__ = [
     "ClassificationPredictive",
+    "DistributionPredictive",
     "Predictive",
     "RegressionPredictive",
-    "predictive_of",
+    "log_density",
 ]
 
 # Numbers of the draws that are in work at once; the metrics copy them to float64 a few times.
@@ -40,7 +43,14 @@ NUMBERS_AT_ONCE = 2**22
 class Predictive(ABC):
     """S predictive distributions of N points with C outputs or classes.
 
-    The target is y itself in regression and its one-hot vector in classification.
+    `draws.predict(x)` returns one. The target is y itself in regression and its one-hot vector
+    in classification.
+
+    Example:
+        >>> predictive = draws.predict(x)
+        >>> predictive.mean, predictive.variance.sqrt()
+        >>> predictive.metrics(y)["ensemble"]["nll"]
+        >>> predictive.ood_metrics(draws.predict(x_other))["ensemble"]
     """
 
     @property
@@ -70,18 +80,63 @@ class Predictive(ABC):
 
     @abstractmethod
     def metrics(self, targets: Any) -> Metrics:
-        """All metrics against the true targets, per sample and of the ensemble."""
+        """All metrics against the true targets, per draw and of the ensemble.
+
+        Args:
+            targets: The true targets of the N points, as in training.
+
+        Returns:
+            Three dicts from metric name to value: "per_sample" (the mean over the draws of the
+            per-draw metrics), "per_sample_error" (its standard error) and "ensemble".
+
+        Raises:
+            ValueError: The targets do not fit the predictions in shape or range.
+        """
+
+    def ood_metrics(self, other: Predictive) -> Metrics:
+        """How well the uncertainty separates out-of-distribution (OOD) inputs from these.
+
+        AUROC = P(u_out > u_in) + ½ P(u_out = u_in): 1 is perfect, ½ is chance. In regression u is
+        the predictive variance, in classification the entropy, one minus the largest probability,
+        and the mutual information.
+
+        Args:
+            other: The predictive of the same draws at OOD inputs.
+
+        Returns:
+            Metrics in the form of `metrics`; in regression those of the ensemble alone.
+
+        Raises:
+            TypeError: The other predictive is of another kind.
+        """
+        self._check_kind(other)
+        return regression_ood_metrics(
+            (self.epistemic, self.aleatoric), (other.epistemic, other.aleatoric)
+        )
+
+    def _check_kind(self, other: Predictive) -> None:
+        if type(other) is not type(self):
+            raise TypeError(
+                f"other: expected a {type(self).__name__} as this one, got "
+                f"{type(other).__name__}; predict both with the same draws"
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class RegressionPredictive(Predictive):
-    """Network outputs (S, N, C) with Gaussian noise of the same σ everywhere."""
+    """Gaussian predictives with the same noise everywhere, N(f_θ(x), σ²) for each draw.
+
+    Attributes:
+        outputs: Network outputs of each draw, (S, N, C).
+        noise_std: σ of the observation noise.
+    """
 
     outputs: Tensor
     noise_std: float
 
     @property
     def samples(self) -> Tensor:
+        """The network outputs of each draw, (S, N, C)."""
         return self.outputs
 
     @cached_property
@@ -97,14 +152,27 @@ class RegressionPredictive(Predictive):
         return self.outputs.var(dim=0, correction=0)
 
     def metrics(self, targets: Any, level: float = 0.95) -> Metrics:
-        """NLL, RMSE, coverage of the central intervals of that level, and CRPS."""
-        checked = Gaussian().check_targets(self.mean, _as_targets(targets, self.outputs))
+        """NLL, RMSE, coverage of the central intervals, CRPS, and what is registered.
+
+        Args:
+            targets: (N, C), or (N,) for one output; a tensor, an array or a list.
+            level: Probability of the central intervals.
+
+        Returns:
+            Per-draw metrics and ensemble metrics, as `Predictive.metrics` says.
+        """
+        checked = matching_targets(self.mean, _as_targets(targets, self.outputs))
         return regression_metrics(self.outputs, checked, self.noise_std, level)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationPredictive(Predictive):
-    """Log-probabilities (S, N, C) of C ≥ 2 classes; one logit counts as two classes."""
+    """Probabilities of C ≥ 2 classes for each draw; one logit counts as two classes.
+
+    Attributes:
+        log_probabilities: log p(class|x, θₛ) of each draw, (S, N, C). They keep the likelihood of
+            classes whose probability rounds to 0.
+    """
 
     log_probabilities: Tensor
 
@@ -141,10 +209,23 @@ class ClassificationPredictive(Predictive):
         return self._by_points(mutual_information)
 
     def metrics(self, targets: Any, bins: int = 10) -> Metrics:
-        """Accuracy, NLL, Brier scores, calibration errors in `bins` bins, and AUROC."""
-        given = _as_targets(targets, self.log_probabilities)
-        labels = Categorical().check_targets(self.log_probabilities[0], given)
+        """Accuracy, NLL, Brier scores, calibration errors, AUROC, and what is registered.
+
+        Args:
+            targets: Class numbers (N,); a tensor, an array or a list.
+            bins: Number of bins of the calibration errors.
+
+        Returns:
+            Per-draw metrics and ensemble metrics, as `Predictive.metrics` says.
+        """
+        _, points, classes = self.log_probabilities.shape
+        labels = class_labels(_as_targets(targets, self.log_probabilities), points, classes)
         return classification_metrics(self.log_probabilities, labels, bins)
+
+    def ood_metrics(self, other: Predictive) -> Metrics:
+        self._check_kind(other)
+        assert isinstance(other, ClassificationPredictive)
+        return ood_metrics(self.log_probabilities, other.log_probabilities)
 
     def _by_points(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """A function of float64 log-probabilities, a few points at a time, in our precision."""
@@ -157,21 +238,58 @@ class ClassificationPredictive(Predictive):
         return torch.cat(parts).to(self.log_probabilities.dtype)
 
 
-def predictive_of(outputs: Tensor, likelihood: Likelihood) -> Predictive:
-    """Read network outputs (S, N, C) by the likelihood; they are overwritten to save memory."""
-    if isinstance(likelihood, Gaussian):
-        return RegressionPredictive(outputs, likelihood.noise_std)
-    if isinstance(likelihood, Bernoulli):
-        columns = torch.cat([-outputs, outputs], dim=-1)
-        return ClassificationPredictive(functional.logsigmoid(columns))
-    if isinstance(likelihood, Categorical):
-        for draw in outputs:
-            draw.copy_(torch.log_softmax(draw, dim=-1))
-        return ClassificationPredictive(outputs)
-    raise TypeError(
-        f"likelihood: dims does not know how {type(likelihood).__name__} reads its outputs; "
-        "take them from surface.predict(draws.parameters, inputs)"
-    )
+@dataclass(frozen=True, eq=False)
+class DistributionPredictive(Predictive):
+    """Predictives of any `torch.distributions.Distribution`, one for each draw, point and output.
+
+    Attributes:
+        distribution: Of batch shape (S, N, C) or (S, N).
+        check_targets: From targets as given to those that the distribution takes.
+    """
+
+    distribution: Distribution
+    check_targets: Callable[[Tensor], Tensor]
+
+    @cached_property
+    def samples(self) -> Tensor:
+        """The expected target of each draw, (S, N, C)."""
+        return _with_outputs(self.distribution.mean)
+
+    @cached_property
+    def mean(self) -> Tensor:
+        return self.samples.mean(dim=0)
+
+    @cached_property
+    def aleatoric(self) -> Tensor:
+        return _with_outputs(self.distribution.variance).mean(dim=0)
+
+    @cached_property
+    def epistemic(self) -> Tensor:
+        return self.samples.var(dim=0, correction=0)
+
+    def metrics(self, targets: Any) -> Metrics:
+        """NLL, RMSE, and the registered regression metrics that need means alone.
+
+        Args:
+            targets: As the likelihood takes them; a tensor, an array or a list.
+
+        Returns:
+            Per-draw metrics and ensemble metrics, as `Predictive.metrics` says.
+        """
+        checked = self.check_targets(_as_targets(targets, self.samples))
+        log_densities = log_density(self.distribution, checked, self.samples.ndim)
+        return density_metrics(log_densities, self.samples, _with_outputs(checked, 2).double())
+
+
+def log_density(distribution: Distribution, targets: Tensor, ndim: int) -> Tensor:
+    """log p(y) of each point, of outputs with `ndim` axes (..., N, C): (..., N)."""
+    values = distribution.log_prob(targets)
+    return values.sum(dim=-1) if values.ndim == ndim else values
+
+
+def _with_outputs(values: Tensor, ndim: int = 3) -> Tensor:
+    """(S, N) as (S, N, 1)."""
+    return values if values.ndim == ndim else values.unsqueeze(-1)
 
 
 def _as_targets(targets: Any, like: Tensor) -> Tensor:

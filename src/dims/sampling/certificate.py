@@ -60,7 +60,7 @@ class Verdict(Enum):
         "and bend: use it"
     )
     SADDLE = (
-        "at rest but curved downwards: the trajectory stopped on its way; in posterior.sample(...) "
+        "at rest but curved downwards: the trajectory stopped early; in posterior.sample(...) "
         'raise max_time, or give settle="full"'
     )
     NOT_AT_REST = (
@@ -109,17 +109,33 @@ def certify(
 ) -> Certificates:
     """Loss, slope, extreme curvatures and a verdict for every row.
 
-    `flat_curvature` is ε and `negligible_gain` the loss not worth gaining in stiff directions; the
-    module says how their defaults are chosen. The extreme eigenvalues come from Lanczos with full
-    reorthogonalisation, started from one normal vector drawn from `seed`, with at most
-    `max_products` products a row.
+    A row is a minimum if ½ gᵀ|H|(H² + ε²I)⁻¹g is negligible and λ_min(H) ≥ −ε.
+
+    Args:
+        surface: A `Surface` or `LossSurface`.
+        thetas: The rows to judge, (S, K).
+        kinetic_energy: Kinetic energy of each row, (S,), which is reported and not judged.
+        displacement: How far settling moved each row, likewise.
+        flat_curvature: ε, below which a direction is flat; None: 20 curvatures of the prior.
+        negligible_gain: Loss not worth gaining in stiff directions; None: 0.01 × `loss_scale`.
+        max_products: Most Hessian-vector products of a row.
+        seed: Of the vector that Lanczos starts from.
+
+    Returns:
+        What is known of each row, and its verdict.
+
+    Raises:
+        TypeError: `surface` is not a surface.
+        ValueError: A number is out of its range, or a tensor has another shape.
+
+    Example:
+        >>> dims.certify(posterior.surface, draws.parameters).verdict
     """
     if not isinstance(surface, BaseSurface):
         raise TypeError(f"surface: expected a Surface or LossSurface, got {type(surface).__name__}")
     check_rows("thetas", thetas)
-    for name, number in (("flat_curvature", flat_curvature), ("negligible_gain", negligible_gain)):
-        if number is not None and not (math.isfinite(number) and number > 0):
-            raise ValueError(f"{name}: must be positive and finite, got {number}")
+    _check_positive("flat_curvature", flat_curvature)
+    _check_positive("negligible_gain", negligible_gain)
     for name, given in (("kinetic_energy", kinetic_energy), ("displacement", displacement)):
         if given is not None and given.shape != thetas.shape[:1]:
             raise ValueError(f"{name}: expected {len(thetas)} numbers, got {tuple(given.shape)}")
@@ -140,6 +156,11 @@ def certify(
         displacement=nothing if displacement is None else displacement,
         verdict=_verdicts(found, bar),
     )
+
+
+def _check_positive(name: str, number: float | None) -> None:
+    if number is not None and not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name}: must be positive and finite, got {number}")
 
 
 def flat_limit(surface: BaseSurface | BatchedNetwork) -> float:

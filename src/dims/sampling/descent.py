@@ -35,14 +35,14 @@ ROUNDING = 10.0  # the loss is known to so many units of rounding
 
 
 def flow(curvature: Tensor, time: Tensor) -> Tensor:
-    """Gradient flow for the time t, f = (1 − e^(−|λ|t))/|λ|: a mode keeps e^(−λt) of its way."""
+    """Gradient flow for the time t, f = (1 − e^(−|λ|t))/|λ|: a mode shrinks by e^(−λt)."""
     product = curvature.abs() * time
     small = product < 1e-8
     return time * torch.where(small, 1.0, -torch.expm1(-product) / product.where(~small, 1.0))
 
 
 def newton(curvature: Tensor, time: Tensor) -> Tensor:
-    """A damped Newton step, f = 1/(|λ| + 1/t): a mode keeps 1/(1 + λt) of its way."""
+    """A damped Newton step, f = 1/(|λ| + 1/t): a mode shrinks by 1/(1 + λt)."""
     return time / (1 + curvature.abs() * time)
 
 

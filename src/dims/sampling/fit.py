@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -13,8 +13,8 @@ from dims.curvature.evidence import (
     tune_evidence,
     tuned_surface,
 )
-from dims.errors import NotAMinimumWarning
-from dims.model.likelihoods import Gaussian, Likelihood, given_noise, with_noise
+from dims.errors import NotAMinimumWarning, renamed_arguments
+from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
 from dims.sampling.posterior import Posterior
@@ -26,9 +26,10 @@ __all__ = ["fit"]
 STEEP = 1.0  # ‖g(θ*)‖ above this: the graph is steeper than 45° where sampling starts
 
 
+@renamed_arguments(train_data="data")
 def fit(
     model: nn.Module,
-    train_data: Any,
+    data: Any,
     likelihood: str | Likelihood,
     *,
     curvature: str | Any = "full",
@@ -45,62 +46,96 @@ def fit(
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
-    `curvature` is "full", "diagonal", "kronecker", "low_rank" or a fitted laplace-torch object.
-    With `tune`, prior precision (and noise) maximise the marginal likelihood, but for values that
-    are given, also as `Gaussian(σ)`; without it the given values stand (1 where none is given).
-    `refine` walks θ* to a minimum of the surface that is sampled, which differs from the one it
-    was trained on.
+    Args:
+        model: The trained network, in eval mode. It is copied and never modified.
+        data: The training data: a pair (inputs, targets), a Dataset or a DataLoader.
+        likelihood: "regression", "classification" or a `Likelihood` object.
+        curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
+        curvature_kind: "ggn" or "hessian".
+        rank: Number of eigenpairs of "low_rank".
+        tune: Whether what is not given below maximises the marginal likelihood (else it is 1).
+        prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
+        noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
+        prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
+        effective_points: Scale the likelihood to this many points; None: all of them.
+        loss_scale: Factor on the whole loss, likelihood and prior.
+        refine: Walk θ* to a minimum of the sampled surface, which training may have missed.
+        parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
+
+    Returns:
+        The posterior at θ*, with `sample`, `velocities` and the evidence.
+
+    Raises:
+        ValueError: An argument does not fit the model or another argument.
+
+    Example:
+        >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
     """
+    chosen = _Chosen(curvature, curvature_kind, rank)
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
     noise_std = given_noise(likelihood, noise_std)
-    likelihood = with_noise(likelihood, noise_std)
     surface = LossSurface(
         model,
-        train_data,
-        likelihood,
+        data,
+        with_noise(likelihood, noise_std),
         1.0 if prior_precision is None else prior_precision,
         effective_points=effective_points,
         loss_scale=loss_scale,
         parameters=parameters,
     )
-    if refine and not isinstance(curvature, str):
+    open_prior = prior_structure if prior_precision is None else None
+    return _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
+
+
+class _Chosen(NamedTuple):
+    """The curvature that was asked for: a structure by name, or a fitted laplace-torch object."""
+
+    curvature: str | Any
+    kind: str
+    rank: int
+
+    def at(self, surface: LossSurface, theta: Vector) -> Curvature:
+        if isinstance(self.curvature, str):
+            return fit_curvature(surface, theta, self.curvature, self.kind, self.rank)
+        return from_laplace(self.curvature, surface, theta)
+
+
+def _posterior(
+    surface: LossSurface,
+    chosen: _Chosen,
+    tune: bool,
+    open_prior: str | None,
+    open_noise: bool,
+    refine: bool,
+) -> Posterior:
+    """Curvature, evidence and θ* of a surface; `open_prior` is the structure of a δ to tune."""
+    if refine and not isinstance(chosen.curvature, str):
         raise ValueError(
             "refine: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
             "one of the two"
         )
-    theta = surface.initial
-    evidence = None
-    fitted = _fit_curvature(surface, theta, curvature, curvature_kind, rank)
-    noise_known = noise_std is not None or not isinstance(surface.likelihood, Gaussian)
-    if tune and not (prior_precision is not None and noise_known):
+    theta, evidence = surface.initial, None
+    fitted = chosen.at(surface, theta)
+    open_noise = open_noise and surface.likelihood.noise_std is not None
+    if tune and (open_prior is not None or open_noise):
         evidence = tune_evidence(
-            surface,
-            theta,
-            fitted,
-            prior="fixed" if prior_precision is not None else prior_structure,
-            tune_noise=noise_std is None,
+            surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
         )
         surface = tuned_surface(surface, evidence)
     if refine:
         theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
-        fitted = _fit_curvature(surface, theta, curvature, curvature_kind, rank)
+        fitted = chosen.at(surface, theta)
     _, gradient = surface.value_and_grad(theta.unsqueeze(0))
-    posterior = Posterior(
-        surface,
-        theta,
-        fitted,
-        gradient[0],
-        log_marginal_likelihood(surface, theta, fitted),
-        evidence,
-    )
+    log_evidence = log_marginal_likelihood(surface, theta, fitted)
+    posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence)
     if posterior.gradient_norm > STEEP:
         warnings.warn(
-            f"θ* is no minimum of the sampled surface: its gradient norm is "
+            f"θ* is not a minimum of the sampled surface: its gradient norm is "
             f"{posterior.gradient_norm:.3g} (training minimised another loss, or stopped early). "
             "Draws start on a slope; refine=True walks to a minimum first",
             NotAMinimumWarning,
-            stacklevel=2,
+            stacklevel=4,  # the caller of `fit`, which is decorated
         )
     return posterior
 
@@ -115,14 +150,6 @@ def _adopted(
     if prior_precision is None:
         diagonal = fitted.prior_precision_diag.detach()
         prior_precision = float(diagonal[0]) if (diagonal == diagonal[0]).all() else diagonal
-    if noise_std is None and likelihood == "regression":
+    if leaves_noise_open(likelihood, noise_std):
         noise_std = float(fitted.sigma_noise)
     return prior_precision, noise_std
-
-
-def _fit_curvature(
-    surface: LossSurface, theta: Vector, curvature: str | Any, kind: str, rank: int
-) -> Curvature:
-    if isinstance(curvature, str):
-        return fit_curvature(surface, theta, curvature, kind, rank)
-    return from_laplace(curvature, surface, theta)

@@ -1,54 +1,54 @@
-"""Start velocities: draws of the Laplace posterior, centred at zero, that all samplers share.
+"""Perturbations: draws of the Laplace posterior, centred at zero, that all samplers share.
 
-ε ~ N(0, Σ),  Σ⁻¹ = P = curvature of L at θ*;     v = ε  or  v = G^(−½)·ε
+ε ~ N(0, Σ),  Σ⁻¹ = P = curvature of L at θ*;     start velocity v = G^(−½)·ε  or  v = ε
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dims.curvature import Precision
+from dims.mechanics.geometry import precondition
 from dims.model.shapes import RowVectors
 
-__all__ = ["precondition", "standard_noise", "start_velocities"]
+__all__ = ["perturbations", "precondition", "standard_noise"]
 
 BLOCK = 16  # draws that are coloured together
 
 
 def standard_noise(
-    count: int,
+    draws: int,
     size: int,
     seed: int,
     first: int = 0,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> RowVectors:
-    """Rows z ~ N(0, I), (count, size): row i is draw `first` + i and depends on (seed, i) only.
+    """Rows z ~ N(0, I), (draws, size): row i is draw `first` + i and depends on (seed, i) only.
 
     Each draw has its own Philox stream with the key (seed, i); torch's generator keeps 32 bits of
     a seed, so its streams would repeat among some 10⁵ draws. Made on the CPU in float64, so that
     every device and precision sees the same numbers.
     """
-    for name, number in (("count", count), ("first", first), ("seed", seed)):
+    for name, number in (("draws", draws), ("first", first), ("seed", seed)):
         if not isinstance(number, (int, np.integer)) or number < 0 or number >= 2**64:
             raise ValueError(f"{name}: expected an integer from 0 to 2⁶⁴ − 1, got {number!r}")
-    rows = np.empty((count, size))
-    for row, draw in zip(rows, range(first, first + count), strict=True):
+    rows = np.empty((draws, size))
+    for row, draw in zip(rows, range(first, first + draws), strict=True):
         key = np.array([seed, draw], dtype=np.uint64)
         np.random.Generator(np.random.Philox(key=key)).standard_normal(out=row)
     return torch.from_numpy(rows).to(dtype=dtype, device=device)
 
 
-def start_velocities(precision: Precision, count: int, seed: int, first: int = 0) -> RowVectors:
-    """ε of draws `first` … `first` + count − 1, (count, K); ε of draw i depends on (seed, i) only.
+def perturbations(precision: Precision, draws: int, seed: int, first: int = 0) -> RowVectors:
+    """ε of draws `first` … `first` + draws − 1, (draws, K); ε of draw i depends on (seed, i) only.
 
     Whole blocks of draws are coloured even where only part of one is asked for: a matrix product
     rounds differently for other numbers of rows, and the dynamics amplify any difference.
     """
     begin = first - first % BLOCK
-    end = first + count
+    end = first + draws
     rows = []
     for start in range(begin, end, BLOCK):
         noise = standard_noise(BLOCK, precision.size, seed, start)
@@ -57,20 +57,3 @@ def start_velocities(precision: Precision, count: int, seed: int, first: int = 0
     if not rows:
         return precision.color(standard_noise(0, precision.size, seed))
     return torch.cat(rows)
-
-
-def precondition(noise: Tensor, gradient: Tensor) -> Tensor:
-    """G^(−½)·ε = ε − g·(gᵀε)/(1 + ‖g‖² + √(1 + ‖g‖²)) for rows ε (S, K), g one (K,) or rows (S, K).
-
-    The kinetic energy ½·vᵀGv of the result is ½‖ε‖², wherever on the surface it starts.
-    """
-    if noise.shape[-1] != gradient.shape[-1] or gradient.ndim > noise.ndim:
-        raise ValueError(
-            f"gradient: shape {tuple(gradient.shape)} does not belong to noise of shape "
-            f"{tuple(noise.shape)}"
-        )
-    # Along a steep gradient all but 1/‖g‖ of ε cancels, which float32 would not survive.
-    wide, slope = noise.double(), gradient.double()
-    steepness = 1 + slope.square().sum(-1, keepdim=True)
-    along = (wide * slope).sum(-1, keepdim=True)
-    return (wide - slope * (along / (steepness + steepness.sqrt()))).to(noise.dtype)

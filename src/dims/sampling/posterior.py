@@ -1,8 +1,7 @@
-"""`Posterior`: a surface, θ*, the curvature there, and draws by four methods."""
+"""`Posterior`: a surface, θ*, the curvature there, and draws by a sampler."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import operator
 import os
@@ -14,17 +13,17 @@ import torch
 from torch import Tensor
 
 from dims.curvature import Curvature
-from dims.curvature.evidence import (
-    EvidenceFit,
-)
+from dims.curvature.evidence import EvidenceFit
+from dims.errors import renamed_arguments, warn_renamed
 from dims.mechanics.batch import Progress
-from dims.model.likelihoods import Gaussian
+from dims.mechanics.dynamics import Friction
+from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors, Vector
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
-from dims.sampling.perturbations import start_velocities
+from dims.sampling.perturbations import perturbations
 from dims.sampling.progress import RunProgress, progress_reporter
-from dims.sampling.samplers import SAMPLERS, Start
+from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
 from dims.sampling.store import fingerprint, jobs_of, join, sample_in_store
 from dims.surface.loss import LossSurface
 
@@ -33,51 +32,86 @@ __all__ = ["Posterior"]
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A surface, θ*, the curvature there and the evidence; everything sampling needs."""
+    """A trained network with the curvature of its loss: everything that sampling needs.
+
+    `dims.fit` makes it.
+
+    Attributes:
+        surface: The loss surface that is sampled, with its prior and noise.
+        map_parameters: The trained θ*, (K,).
+        curvature: The curvature of the likelihood there.
+        gradient: The gradient of the surface there, (K,).
+        log_marginal_likelihood: The Laplace approximation of the evidence.
+        evidence: How prior and noise were tuned; None where nothing was.
+
+    Example:
+        >>> posterior = dims.fit(model, (x, y), "regression")
+        >>> draws = posterior.sample(30)
+    """
 
     surface: LossSurface
     map_parameters: Vector
     curvature: Curvature
-    gradient: Vector  # of the surface at θ*
+    gradient: Vector
     log_marginal_likelihood: float
-    evidence: EvidenceFit | None  # None where nothing was tuned
+    evidence: EvidenceFit | None
 
     @property
     def prior_precision(self) -> float | Tensor:
+        """Precision of the Gaussian prior: a number, or one for each parameter, (K,)."""
         precision = self.surface.prior_precision
         return float(precision) if precision.ndim == 0 else precision
 
     @property
     def noise_std(self) -> float | None:
-        """σ of a Gaussian likelihood; None for classification."""
-        likelihood = self.surface.likelihood
-        return likelihood.noise_std if isinstance(likelihood, Gaussian) else None
+        """σ of the likelihood; None where it has none (classification)."""
+        return self.surface.likelihood.noise_std
 
     @property
     def gradient_norm(self) -> float:
         """‖g(θ*)‖: zero at a true minimum of the sampled surface."""
         return float(self.gradient.double().norm())
 
-    def velocities(self, count: int, seed: int = 0, first: int = 0) -> RowVectors:
-        """ε of draws `first` … `first` + count − 1, centred Laplace draws, (count, K).
+    def perturbations(self, draws: int, seed: int = 0, first: int = 0) -> RowVectors:
+        """ε, the centred Laplace draws that all methods share: ε ~ N(0, Σ).
 
-        Draw i depends on (seed, i) only, and all methods share it.
+        Laplace draws are θ* + ε; the default start velocity of a trajectory is G^(−½)·ε.
+
+        Args:
+            draws: How many.
+            seed: Draw i depends on (seed, i) only.
+            first: The number of the first one.
+
+        Returns:
+            ε of draws `first` … `first` + draws − 1, (draws, K).
+
+        Raises:
+            ValueError: A number is negative.
+
+        Example:
+            >>> posterior.map_parameters + posterior.perturbations(10)
         """
-        precision = self.curvature.precision_for(self.surface)
-        return start_velocities(precision, count, seed, first)
+        return perturbations(self.curvature.precision_for(self.surface), draws, seed, first)
 
+    def velocities(self, count: int, seed: int = 0, first: int = 0) -> RowVectors:
+        """Deprecated name of `perturbations`."""
+        warn_renamed("Posterior.velocities", "Posterior.perturbations")
+        return self.perturbations(count, seed, first)
+
+    @renamed_arguments(count="draws")
     def sample(
         self,
-        count: int,
-        method: str = "dims",
+        draws: int,
+        method: str | Sampler = "dims",
         *,
-        friction: float | None = None,
+        friction: float | Friction | None = None,
         gravity: float | None = None,
         max_time: float | None = None,
         precondition: bool | None = None,
-        solver: str | None = None,
+        solver: str | Solver | None = None,
         tolerance: float | None = None,
-        settle: Literal["stiff", "full", "default"] | None = "default",
+        save_at: Sequence[float] | None = None,
+        settle: Literal["stiff", "full", "none", "default"] | None = "default",
         certify: bool | None = None,
         compile: bool | None = None,
         seed: int = 0,
@@ -87,78 +121,95 @@ class Posterior:
         engine: str | Engine | None = None,
         retry_failed: bool = False,
     ) -> Draws:
-        """Draw S parameter vectors by "la", "linla", "rla" or "dims".
+        """Draw parameter vectors; keywords up to `compile` are shortcuts for fields of a sampler.
 
-        What is left at None takes the method's default: friction 0.1, gravity 1, max_time 1 for
-        "rla" and 50 for "dims", start velocity G^(−½)ε (`precondition=False`: ε, as the published
-        runs), solver "rattle", settling "stiff" (`settle=None`: none). An argument that means
-        nothing to the method is refused.
+        Args:
+            draws: Number of draws.
+            method: "la", "linla", "rla", "dims", or a sampler such as `dims.DiMS(friction=0.5)`.
+            friction: See `DiMS`; None takes the sampler's default, here and below.
+            gravity: See `DiMS`.
+            max_time: See `DiMS` and `RLA`.
+            precondition: See `DiMS` and `RLA`.
+            solver: See `DiMS` and `RLA`.
+            tolerance: See `DiMS` and `RLA`.
+            save_at: See `DiMS` and `RLA`.
+            settle: See `DiMS`; None is deprecated and means "none".
+            certify: See `DiMS`.
+            compile: See `DiMS` and `RLA`.
+            seed: Draw i depends on (seed, i) only.
+            progress: Show a bar in a terminal, or a function to call.
+            store: Folder that keeps finished chunks; the same call resumes an interrupted run.
+            chunk_size: Draws computed and kept together.
+            engine: None (this process), "ray" or `dims.Ray(...)`.
+            retry_failed: Try failed draws of a store again with a finer tolerance.
 
-        With a `store`, a folder, draws are made and kept `chunk_size` at a time; the same call
-        after an interruption goes on where it stopped, and with `retry_failed` tries the draws
-        that failed once more with a finer tolerance. `engine="ray"` (or `dims.Ray(...)`) computes
-        the same chunks on a Ray cluster.
+        Returns:
+            The draws in order.
+
+        Raises:
+            ValueError: A value is out of range, or has no meaning for the method.
+            StoreError: The store holds another run.
+
+        Example:
+            >>> draws = posterior.sample(30, dims.DiMS(friction=0.5), store="runs/first")
         """
-        if isinstance(count, bool) or not hasattr(count, "__index__"):
-            raise TypeError(f"count: expected a number of draws, got {count!r}")
-        count = operator.index(count)
-        if count < 1:
-            raise ValueError(f"count: the number of draws must be at least 1, got {count}")
-        if solver is not None and not isinstance(solver, str):
-            raise TypeError(f"solver: give its name; an object such as {solver!r} is for integrate")
-        if method not in SAMPLERS:
-            raise ValueError(f"method: {method!r} is unknown; there are {', '.join(SAMPLERS)}")
-        given: dict[str, Any] = {
-            "friction": friction,
-            "gravity": gravity,
-            "max_time": max_time,
-            "precondition": precondition,
-            "solver": solver,
-            "tolerance": tolerance,
-            "certify": certify,
-            "compile": compile,
-        }
-        chosen = {name: value for name, value in given.items() if value is not None}
-        if settle != "default":
-            chosen["settle"] = settle
-        kind = SAMPLERS[method]
-        known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-        for name in chosen:
-            if name not in known:
-                raise ValueError(f"{name}: it has no meaning for method {method!r}; leave it out")
-        sampler = kind(**chosen)
+        motion = Motion(
+            friction, gravity, max_time, precondition, solver, tolerance, save_at, compile
+        )
+        sampler = choose_sampler(method, motion, settle, certify)
+        return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
+
+    def _run(
+        self,
+        draws: int,
+        sampler: Sampler,
+        seed: int,
+        progress: bool | Callable[[Progress], None],
+        store: str | os.PathLike[str] | None,
+        chunk_size: int,
+        engine: str | Engine | None,
+        retry_failed: bool,
+    ) -> Draws:
+        """All chunks by an engine, with a store or without."""
+        draws = _check_count(draws)
         if not isinstance(chunk_size, int) or chunk_size < 1:
             raise ValueError(f"chunk_size: must be at least 1, got {chunk_size!r}")
         if retry_failed and store is None:
             raise ValueError("retry_failed: the draws that failed are in a store; give its folder")
-        chosen_engine = resolve_engine(engine)
+        chosen = resolve_engine(engine)
         if store is None and engine is None:
-            chunk_size = count
+            chunk_size = draws
         start = Start(self.surface, self.map_parameters, self.gradient)
         precision = self.curvature.precision_for(self.surface)
-        with progress_reporter(progress, method) as report:
+        with progress_reporter(progress, sampler.name) as report:
 
             def compute(
                 jobs: Sequence[Job], threads: int, done: int
             ) -> Iterator[tuple[Job, Draws]]:
                 work = Work(start, precision, sampler, seed, threads)
                 total = done + sum(len(job.rows) for job in jobs)
-                yield from chosen_engine.run(work, jobs, RunProgress(report, total, done))
+                yield from chosen.run(work, jobs, RunProgress(report, total, done))
 
             if store is None:
-                jobs = list(jobs_of(count, chunk_size))
-                made = dict(compute(jobs, chosen_engine.threads, 0))
+                jobs = list(jobs_of(draws, chunk_size))
+                made = dict(compute(jobs, chosen.threads, 0))
                 return join(made[job] for job in jobs)
-            run = {**self._run(method, vars(sampler), seed), "threads": chosen_engine.threads}
             return sample_in_store(
-                store, run, count, chunk_size, self.surface, compute, retry_failed=retry_failed
+                store,
+                {**self._manifest(sampler, seed), "threads": chosen.threads},
+                draws,
+                chunk_size,
+                self.surface,
+                sampler,
+                compute,
+                retry_failed=retry_failed,
             )
 
-    def _run(self, method: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    def _manifest(self, sampler: Sampler, seed: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""
         return {
-            "method": method,
-            "settings": settings,
+            "method": sampler.name,
+            "settings": sampler.settings,
             "seed": seed,
             "fingerprint": fingerprint(self.surface, self.map_parameters),
             "curvature": self.curvature_fingerprint,
@@ -168,5 +219,14 @@ class Posterior:
 
     @property
     def curvature_fingerprint(self) -> str:
-        """sha256 of the first velocity: other curvatures draw others."""
-        return hashlib.sha256(self.velocities(1).cpu().numpy().tobytes()).hexdigest()
+        """sha256 of the first perturbation: other curvatures draw others."""
+        return hashlib.sha256(self.perturbations(1).cpu().numpy().tobytes()).hexdigest()
+
+
+def _check_count(draws: int) -> int:
+    if isinstance(draws, bool) or not hasattr(draws, "__index__"):
+        raise TypeError(f"draws: expected a number of draws, got {draws!r}")
+    count = operator.index(draws)
+    if count < 1:
+        raise ValueError(f"draws: the number of draws must be at least 1, got {count}")
+    return count

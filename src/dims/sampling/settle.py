@@ -3,11 +3,11 @@
 Friction that grows with the speed decays like 1/t, so a trajectory still rings in the stiff
 directions of the loss when its time is up. "stiff" lets gradient flow
 
-    θ' = −∇L(θ),     a mode of curvature λ keeps e^(−λτ) of its way to the minimum
+    θ' = −∇L(θ),     a mode of curvature λ keeps e^(−λτ) of its distance to the minimum
 
 act for just as long as the gradient needs to fall by a factor, but never so long that the flat
-modes move: those that only the prior bends, λ = δ, keep nine tenths of their way. What is left of
-the gradient then lies along them, and so does the diversity of the draws. "full" walks on to the
+modes move: those that only the prior bends, λ = δ, keep nine tenths of their distance. What is left
+of the gradient then lies along them, and so does the diversity of the draws. "full" walks on to the
 minimum below.
 """
 
@@ -29,7 +29,7 @@ from dims.surface.base import BaseSurface
 __all__ = ["SettleStatus", "Settled", "prior_curvature", "settle"]
 
 TOLERANCE = 1e-6  # ‖g‖ ≤ 1e-6·(1 + |L|) is a minimum for all purposes
-FLAT_WAY = 0.1  # δ·τ: the share of its way that a flat mode goes
+FLAT_SHARE = 0.1  # δ·τ: the share of its distance that a flat mode moves
 MAX_SPACE = {"stiff": 100, "full": 300}
 MAX_EVALUATIONS = {"stiff": 20_000, "full": 100_000}
 MEMORY = 2**30  # bytes of Krylov vectors alive at once
@@ -105,11 +105,31 @@ def settle(
 ) -> Settled:
     """Bring every row to rest: in the stiff directions ("stiff") or at the minimum below ("full").
 
-    "stiff" stops at ‖g‖ ≤ max(‖g₀‖/reduction, 1e-6·(1 + |L|)), or after the time `max_time`: a mode
-    of curvature λ keeps e^(−λ·max_time) of its way at least. By default 0.1/δ on a network with
-    prior precision δ (times `loss_scale`), no limit on other surfaces. "full" stops at
-    ‖g‖ ≤ 1e-6·(1 + |L|). No row ends above its start (but for rounding); a row that cannot go on
-    keeps the last place it reached, and its status says why.
+    "stiff" stops at ‖g‖ ≤ max(‖g₀‖/reduction, 1e-6·(1 + |L|)) or after `max_time`; "full" stops at
+    ‖g‖ ≤ 1e-6·(1 + |L|). No row ends above its start (but for rounding).
+
+    Args:
+        surface: A `Surface` or `LossSurface`.
+        thetas: Where the rows start, (S, K).
+        method: "stiff" or "full".
+        reduction: "stiff" only: the factor by which the gradient is to fall.
+        max_time: "stiff" only: the longest time of gradient flow; a mode of curvature λ keeps at
+            least e^(−λ·max_time) of its distance. None: 0.1/δ on a network with prior precision δ
+            (times `loss_scale`), no limit on other surfaces.
+        max_evaluations: Most gradients and Hessian-vector products of a row; None: 20 000 for
+            "stiff", 100 000 for "full".
+
+    Returns:
+        Where each row came to rest and what it took. A row that cannot go on keeps the last place
+        it reached, and its status says why.
+
+    Raises:
+        TypeError: `surface` is not a surface.
+        ValueError: The method is unknown, or a number is out of its range.
+
+    Example:
+        >>> settled = dims.settle(posterior.surface, draws.parameters, "full")
+        >>> settled.positions, settled.gradient_norm
     """
     if not isinstance(surface, BaseSurface):
         raise TypeError(f"surface: expected a Surface or LossSurface, got {type(surface).__name__}")
@@ -160,9 +180,9 @@ def prior_curvature(surface: BaseSurface | BatchedNetwork) -> float:
 
 
 def _flat_time(surface: BaseSurface) -> float:
-    """τ = 0.1/(c·δ): the time in which a mode that only the prior bends goes a tenth of its way."""
+    """τ = 0.1/(c·δ): the time in which a mode that only the prior bends moves by a tenth."""
     flat = prior_curvature(surface)
-    return FLAT_WAY / flat if flat > 0 else math.inf
+    return FLAT_SHARE / flat if flat > 0 else math.inf
 
 
 def _report(thetas: RowVectors, ends: list[Descent]) -> Settled:

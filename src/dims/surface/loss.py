@@ -27,12 +27,32 @@ PRODUCT_COST = 3  # memory of a Hessian-vector product in units of a gradient's
 
 
 class LossSurface(BatchedNetwork, BaseSurface):
-    """L(θ) = c·( (n/N)·Σᵢ −log p(yᵢ|f_θ(xᵢ)) + ½ Σₖ δₖ θₖ² ), a sum over the data.
+    """The loss of a network on its training data, as a surface over its flat parameters.
 
-    n = `effective_points` tempers the likelihood alone (N when None), c = `loss_scale` scales
-    likelihood and prior together, δ = `prior_precision` is a number or a vector (K,). Activations
-    of at most `memory_budget` bytes are alive at once: points and rows are processed in chunks.
-    The given model is copied and never modified.
+        L(θ) = c·( (n/N)·Σᵢ −log p(yᵢ|f_θ(xᵢ)) + ½ Σₖ δₖ θₖ² )
+
+    It is a sum over the N data points, not a mean. The given model is copied and never modified.
+
+    Args:
+        model: The network, trained; its outputs have shape (points, outputs).
+        data: (inputs, targets), a Dataset or a DataLoader.
+        likelihood: "regression", "classification" or a `Likelihood` object.
+        prior_precision: δ, a number or a vector (K,).
+        effective_points: n, tempers the likelihood alone; None means N.
+        loss_scale: c, scales likelihood and prior together.
+        parameters: Which parameters θ holds: names, prefixes ("head") or a function of the name;
+            None means all that require gradients.
+        memory_budget: Bytes of activations that are alive at once: points and rows are processed in
+            chunks. None means a part of the memory that is free.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: An argument is out of range, or the model does not suit the data: wrong shapes,
+            outputs that are not finite, or outputs that change from call to call (dropout).
+
+    Example:
+        >>> surface = dims.LossSurface(model, (x, y), dims.Gaussian(0.1), prior_precision=1.0)
+        >>> path = dims.integrate(surface, surface.initial, torch.randn(8, surface.size))
     """
 
     def __init__(
@@ -89,7 +109,15 @@ class LossSurface(BatchedNetwork, BaseSurface):
         likelihood: Likelihood | None = None,
         prior_precision: float | Tensor | None = None,
     ) -> LossSurface:
-        """The same network and data under another likelihood or prior; nothing is copied."""
+        """The same network and data under another likelihood or prior; nothing is copied.
+
+        Args:
+            likelihood: The new likelihood; None keeps the old one.
+            prior_precision: The new δ; None keeps the old one.
+
+        Returns:
+            A surface that shares the network and the data with this one.
+        """
         other = copy.copy(self)
         if likelihood is not None:
             other.likelihood = likelihood

@@ -36,7 +36,7 @@ def saved_draws(folder: Path, rows: int = 6, name: str = "run") -> Path:
 
 
 def regression_run() -> dict[str, Any]:
-    """As `dims reproduce snelson` writes it, with five grid points and three moments."""
+    """As `dims reproduce snelson` writes it, with five grid points and three times."""
     grid = [0.0, 1.0, 2.0, 3.0, 4.0]
     scores = {"per_sample": {"nll": 0.5, "rmse": 0.1}, "ensemble": {"nll": 0.4, "rmse": 0.1}}
 
@@ -88,9 +88,9 @@ def regression_run() -> dict[str, Any]:
 
 
 def images_run() -> dict[str, Any]:
-    """As `dims reproduce mnist` writes it, with two bins of confidence and hostile foreign data."""
+    """As `dims reproduce mnist` writes it, with two confidence bins and a hostile OOD name."""
 
-    def row(method: str, t1: float | None, known: list[float], auroc: float) -> dict[str, Any]:
+    def row(method: str, t1: float | None, inside: list[float], auroc: float) -> dict[str, Any]:
         scores = {"per_sample": {"accuracy": 0.8}, "ensemble": {"accuracy": 0.9}}
         seen = {
             "per_sample": {"auroc_max_probability": auroc - 0.1},
@@ -103,8 +103,8 @@ def images_run() -> dict[str, Any]:
             "test": scores,
             "ood": {"kmnist": seen, HOSTILE: seen},
             "confidence": {
-                "known": known,
-                "foreign": {"kmnist": [0.75, 0.25], HOSTILE: [1.0, 0.0]},
+                "in_distribution": inside,
+                "ood": {"kmnist": [0.75, 0.25], HOSTILE: [1.0, 0.0]},
             },
             "calibration": {"inputs": [0, 3.0], "confidence": [None, 0.8], "accuracy": [None, 0.7]},
         }

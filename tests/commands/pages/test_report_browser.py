@@ -1,7 +1,7 @@
-"""The page in headless Chromium: it loads in silence, its slider moves curves, its tables sort.
+"""The page in headless Chromium: it loads without errors, sliders move curves, tables sort.
 
-No driver is needed: a probe is added to the page's own programs, does what a person would, and
-leaves what it saw in the document, which Chromium prints.
+No driver is needed: a probe joins the page's own scripts, acts as a reader would, and leaves what
+it saw in the document, which Chromium prints.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_every_section_is_drawn_and_names_stay_text(look, tmp_path):
     assert HOSTILE in seen["text"]
     saved = saved_draws(tmp_path)
     saved.with_suffix(".trajectories.json").write_text(json.dumps(regression_run()))
-    shares = {"known": [0.2, 0.8], "foreign": {HOSTILE: [1, 0]}}
+    shares = {"in_distribution": [0.2, 0.8], "ood": {HOSTILE: [1, 0]}}
     saved.with_suffix(".confidence.json").write_text(json.dumps(shares))
     draws = look(read_page(saved), steps)
     assert {"places", "energies", "paths", "confidence"} <= set(draws["ids"])
@@ -203,8 +203,8 @@ def test_confidence_is_drawn_for_the_chosen_method(look):
         """,
     )
     assert seen["options"] == ["MAP", "DiMS (0.1, t₁ = 25)", "DiMS (0.1, t₁ = 50)"]
-    assert {"#confidence", "#foreign"} <= set(seen["links"])
-    assert set(seen["last"]["lines"]) == {"mnist (known)", "kmnist", HOSTILE}
+    assert {"#confidence", "#ood"} <= set(seen["links"])
+    assert set(seen["last"]["lines"]) == {"mnist (in-distribution)", "kmnist", HOSTILE}
     # Two bins are a step of six corners, from the ground and back to it.
     corners = re.findall(r"[ML]([\d.]+) ([\d.]+)", seen["last"]["lines"]["kmnist"])
     x, y = zip(*((float(a), float(b)) for a, b in corners), strict=True)
@@ -215,7 +215,7 @@ def test_confidence_is_drawn_for_the_chosen_method(look):
     changed = {
         name for name, line in seen["last"]["lines"].items() if line != seen["first"]["lines"][name]
     }
-    assert changed == {"mnist (known)"}
+    assert changed == {"mnist (in-distribution)"}
     assert "kmnist: AUROC 0.8" in seen["last"]["legend"]
     assert "kmnist: AUROC 0.7" in seen["first"]["legend"]
     assert seen["log"]["lines"]["kmnist"] != seen["first"]["lines"]["kmnist"]

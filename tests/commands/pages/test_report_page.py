@@ -1,4 +1,4 @@
-"""The page of a run: what it holds, that it stands alone, and that names stay text."""
+"""The page of a run: its content, that it is self-contained, and that names stay text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_names_in_files_stay_text(tmp_path):
     assert "<b>bold" in carried["title"]
 
 
-def test_a_page_stands_alone_and_runs_its_own_programs_only():
+def test_a_page_is_self_contained_and_runs_only_its_own_scripts():
     page = read_page_of(regression_run())
     text = page_html(page)
     assert "src=" not in re.sub(r'id="data">.*?</script>', "", text, flags=re.DOTALL)
@@ -101,7 +101,7 @@ def test_draws_have_a_row_each_with_their_certificates(tmp_path):
     saved = saved_draws(tmp_path)
     page = read_page(saved)
     draws = table_of(page, "draws")
-    # Only what is known has a column; of the row numbers that is the loss.
+    # Only columns with a number are shown; of the row numbers that is the loss.
     assert labels(draws) == ["draw", "status", "verdict", "loss L", "gradients"]
     assert draws["rows"][0] == [0, "FINISHED", "MINIMUM", 6.0, 0]
     assert draws["rows"][5][1:3] == ["STALLED", HOSTILE]
@@ -132,12 +132,13 @@ def test_a_store_shows_its_finished_chunks(tmp_path):
     assert "img" not in Tags(page_html(page)).seen
 
 
-def test_what_lies_beside_draws_is_shown(tmp_path):
+@pytest.mark.parametrize(("inside", "outside"), [("in_distribution", "ood"), ("known", "foreign")])
+def test_files_next_to_draws_are_shown(tmp_path, inside, outside):
     saved = saved_draws(tmp_path)
     found = regression_run()
-    ways = {key: found[key] for key in ("trajectories", "landscape")}
-    saved.with_suffix(".trajectories.json").write_text(json.dumps({**ways, "more": 1}))
-    shares = {"known": [0.2, 0.8], "foreign": {HOSTILE: [1, 0]}}
+    paths = {key: found[key] for key in ("trajectories", "landscape")}
+    saved.with_suffix(".trajectories.json").write_text(json.dumps({**paths, "more": 1}))
+    shares = {inside: [0.2, 0.8], outside: {HOSTILE: [1, 0]}}
     saved.with_suffix(".confidence.json").write_text(json.dumps(shares))
     page = read_page(saved)
     run = page["runs"][0]
@@ -147,7 +148,7 @@ def test_what_lies_beside_draws_is_shown(tmp_path):
     (shown,) = run["confidence"]
     assert shown["method"] == "DiMS"
     assert [(entry["name"], entry["shares"]) for entry in shown["sets"]] == [
-        ("test (known)", [0.2, 0.8]),
+        ("test (in-distribution)", [0.2, 0.8]),
         (HOSTILE, [1.0, 0.0]),
     ]
     assert "img" not in Tags(page_html(page)).seen
@@ -161,11 +162,13 @@ def test_what_lies_beside_draws_is_shown(tmp_path):
         ("trajectories", '{"trajectories": [{"times": [0, 1]}]}'),
         ("trajectories", '{"trajectories": 7}'),
         ("confidence", '{"known": [0.5]}'),
+        ("confidence", '{"in_distribution": [0.5]}'),
+        ("confidence", '{"in_distribution": [0.5], "ood": {"a": 1}}'),
         ("confidence", '{"known": ["x"], "foreign": {}}'),
         ("confidence", '{"known": [0.5], "foreign": {"a": 1}}'),
     ],
 )
-def test_what_lies_beside_draws_and_is_damaged_is_named(tmp_path, name, content):
+def test_damaged_files_next_to_draws_are_named(tmp_path, name, content):
     saved = saved_draws(tmp_path)
     path = saved.with_suffix(f".{name}.json")
     path.write_text(content)
@@ -221,23 +224,23 @@ def test_results_of_regression_keep_trajectories_and_functions():
     assert ["noise std", None] in alone["facts"]
 
 
-def test_results_on_images_have_foreign_data_and_their_auroc(tmp_path):
+def test_results_on_images_have_ood_data_and_their_auroc(tmp_path):
     (tmp_path / "mnist_0_low_rank.json").write_text(json.dumps(images_run()))
     page = read_page(tmp_path)
-    foreign = table_of(page, "ood")
+    ood = table_of(page, "ood")
     sets = [name for seen in ("kmnist", HOSTILE) for name in (seen, f"{seen}, averaged")]
-    assert labels(foreign) == ["run", "method", *sets]
-    assert [row[1:4] for row in foreign["rows"]] == [
+    assert labels(ood) == ["run", "method", *sets]
+    assert [row[1:4] for row in ood["rows"]] == [
         ["MAP", 0.6, 0.7],
         ["DiMS (0.1, t₁ = 25)", 0.8, 0.9],
         ["DiMS (0.1, t₁ = 50)", 0.7, 0.8],
     ]
     run = page["runs"][0]
     assert run["name"] == "mnist, seed 0, low_rank"
-    assert [row["method"] for row in run["confidence"]] == [row[1] for row in foreign["rows"]]
+    assert [row["method"] for row in run["confidence"]] == [row[1] for row in ood["rows"]]
     assert run["calibration"][1]["method"] == "DiMS (0.1, t₁ = 25)"
-    known, *others = run["confidence"][1]["sets"]
-    assert known == {"name": "mnist (known)", "shares": [0.5, 0.5], "auroc": None}
+    inside, *others = run["confidence"][1]["sets"]
+    assert inside == {"name": "mnist (in-distribution)", "shares": [0.5, 0.5], "auroc": None}
     assert {"name": "kmnist", "shares": [0.75, 0.25], "auroc": 0.9} in others
     assert "img" not in Tags(page_html(page)).seen
     # A run without distributions, as older ones are, still has its table.
@@ -249,7 +252,7 @@ def test_results_on_images_have_foreign_data_and_their_auroc(tmp_path):
     assert len(table_of(page, "ood")["rows"]) == 3
 
 
-def test_tables_leave_out_what_no_row_has():
+def test_tables_omit_empty_columns():
     entry = table(
         "t",
         "",
@@ -268,7 +271,7 @@ def test_tables_leave_out_what_no_row_has():
     [
         ("run.safetensors", "no tensors", "damaged"),
         ("run.json", "{", "JSON"),
-        ("run.json", "{}", "holds no run"),
+        ("run.json", "{}", "does not contain a run"),
         ("run.json", '{"experiment": "x", "rows": [{"test": {}}]}', "make the run again"),
         ("run.json", '{"experiment": "x", "trajectories": 7}', "make the run again"),
         (
@@ -277,11 +280,11 @@ def test_tables_leave_out_what_no_row_has():
             "make the run again",
         ),
         ("folder/manifest.json", "{}", "sample first"),
-        ("folder/manifest.json", "[", "no manifest"),
-        ("folder/empty.txt", "", "holds no run"),
+        ("folder/manifest.json", "[", "not a valid manifest"),
+        ("folder/empty.txt", "", "does not contain a run"),
     ],
 )
-def test_what_is_no_run_is_said_in_one_line(tmp_path, name, content, words):
+def test_what_is_not_a_run_gives_a_one_line_error(tmp_path, name, content, words):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(content)

@@ -88,7 +88,7 @@ def test_a_row_is_the_same_alone_and_in_a_batch(surface, start, time, solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.usefixtures("unchecked")
-def test_the_same_batch_gives_the_same_bits(solver):
+def test_the_same_batch_is_bitwise_identical(solver):
     def once() -> dims.Trajectories:
         return dims.integrate(
             problems.ring(), rows([1.0, 0.0])[0], randn(6, 2), solver=solver, max_time=2.0
@@ -113,7 +113,7 @@ def test_the_order_of_rows_does_not_matter(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.usefixtures("unchecked")
 def test_rows_that_are_over_leave_the_batch(solver):
-    """Three rows rest at the bottom; the fourth alone pays for its long way."""
+    """Three rows rest at the bottom; the fourth alone pays for its long trajectory."""
     surface = Counted(bowl)
     starts = rows([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [3.0, 0.0])
     path = dims.integrate(

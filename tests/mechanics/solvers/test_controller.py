@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dims.mechanics.solvers.gradient_history import GradientHistory, dot
+from dims.mechanics.geometry import dot
+from dims.mechanics.solvers.gradient_history import GradientHistory
 
 Curve = Callable[[float], list[float]]
 

@@ -1,4 +1,4 @@
-"""The energy book against brute force and closed forms."""
+"""The energy ledger against brute force and closed forms."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ from torch import Tensor
 
 import dims
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.ledger import (
-    Ledger,
-    Moment,
-    energy_violation,
-    project_to_tangent,
-    tangent_moment,
-)
+from dims.mechanics.geometry import project_to_tangent
+from dims.mechanics.ledger import Ledger, Moment, energy_violation, tangent_moment
 
 
 def scalar(number: float) -> Tensor:
@@ -109,9 +104,9 @@ def brute_violation(moments: list[Moment], dynamics: Dynamics) -> float:
     if dynamics.friction is None:
         return max(abs(e - energy[0]) for e in energy) / start
     lows = np.minimum.accumulate(energy)
-    return max(
-        (e - low) / max(low - floor, 1e-4 * start) for e, low in zip(energy, lows, strict=True)
-    )
+    left = [max(low - floor, 1e-4 * start) for low in lows]  # 0 for denormal energies
+    rises = zip(energy, lows, left, strict=True)
+    return max((e - low) / scale if scale > 0 else 0.0 for e, low, scale in rises)
 
 
 def booked_violation(moments: list[Moment], dynamics: Dynamics, page: int) -> float:

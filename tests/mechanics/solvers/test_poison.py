@@ -13,7 +13,7 @@ from torch import Tensor
 import dims
 import problems
 from dims import Status
-from dims.mechanics.batch import Outcome, run
+from dims.mechanics.batch import Options, Outcome, run
 from dims.mechanics.dynamics import dissipative
 from dims.mechanics.integrate import resolve_solver
 
@@ -35,7 +35,7 @@ def go(surface: dims.Surface, position: Tensor, velocity: Tensor, solver: str) -
         position,
         velocity,
         torch.tensor([1.0], dtype=torch.float64),
-        max_evaluations=200,
+        Options(max_evaluations=200),
     )
 
 

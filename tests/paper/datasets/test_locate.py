@@ -106,6 +106,6 @@ def test_check_and_available_tell_the_states_apart(empty_home: Path) -> None:
 @pytest.mark.data
 def test_real_files_are_all_good() -> None:
     statuses = check()
-    assert len(statuses) == 41
+    assert len(statuses) == 58
     assert {status.state for status in statuses} == {FileState.OK}
     assert len(available()) == 20

@@ -10,8 +10,8 @@ from dims_paper.datasets.registry import DATASETS, dataset, list_datasets, owner
 
 def test_every_file_is_registered_once_and_plausible() -> None:
     files = [file for source in list_datasets() for file in source.files]
-    assert len(files) == 41
-    assert len({file.path for file in files}) == 41
+    assert len(files) == 58
+    assert len({file.path for file in files}) == 58
     for file in files:
         assert file.size > 0
         assert len(bytes.fromhex(file.sha256)) == 32
@@ -23,7 +23,7 @@ def test_every_file_is_registered_once_and_plausible() -> None:
 
 
 def test_every_dataset_has_files_and_words() -> None:
-    assert len(DATASETS) == 20
+    assert len(DATASETS) == 23
     for name, source in DATASETS.items():
         assert source.name == name
         assert source.files

@@ -1,4 +1,4 @@
-"""Uncertainties and their detection of foreign inputs against SciPy and scikit-learn."""
+"""Uncertainties and their detection of OOD inputs against SciPy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_uncertainties_agree_with_scipy_and_closed_forms() -> None:
 
 
 def test_ood_metrics_agree_with_sklearn() -> None:
-    known, _ = random_classification(5, 80, 4, seed=1, scale=2.0)
-    foreign, _ = random_classification(5, 60, 4, seed=2, scale=1.0)
-    result = metrics.ood_metrics(known, foreign)
-    p = torch.cat([known, foreign], dim=1).exp().numpy()
+    inside, _ = random_classification(5, 80, 4, seed=1, scale=2.0)
+    outside, _ = random_classification(5, 60, 4, seed=2, scale=1.0)
+    result = metrics.ood_metrics(inside, outside)
+    p = torch.cat([inside, outside], dim=1).exp().numpy()
     truth = np.repeat([0, 1], [80, 60])
     mean = p.mean(axis=0)
 
@@ -67,7 +67,7 @@ def test_ood_metrics_agree_with_sklearn() -> None:
     assert ensemble["auroc_entropy"] > 0.6
 
 
-def test_ood_auroc_reads_high_uncertainty_as_foreign() -> None:
+def test_ood_auroc_takes_high_uncertainty_for_ood() -> None:
     low, high = torch.tensor([0.1, 0.2, 0.2]), torch.tensor([0.2, 0.9])
     assert metrics.ood_auroc(low, high).item() == pytest.approx((3 + 1 + 2 * 0.5) / 6)
     assert metrics.ood_auroc(high, low).item() == pytest.approx(1 - 5 / 6)

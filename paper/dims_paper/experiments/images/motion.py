@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 import dims
 from dims.mechanics.batch import Progress
-from dims_paper._bridge import perturbations
 from dims_paper.cache import kept_tensors
 
 
@@ -73,7 +72,7 @@ def initial_state(
     def make() -> dict[str, Tensor]:
         posterior, facts = fit_images(model, data, effective_points=effective_points, **how)
         numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in facts.items()}
-        return {"velocities": perturbations(posterior, draws, seed), **numbers}
+        return {"velocities": posterior.perturbations(draws, seed), **numbers}
 
     found = kept_tensors(path, make)
     facts = {name: float(value) for name, value in found.items() if name != "velocities"}

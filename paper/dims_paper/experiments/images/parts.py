@@ -22,7 +22,6 @@ from torch import Tensor
 
 import dims
 from dims.model.torch_support.tf32 import float32_products
-from dims_paper._bridge import LA, RLA, DiMS, LinLA, from_parameters, sample
 from dims_paper.cache import kept_run, write_json
 from dims_paper.experiments.images.motion import Segment, fit_images, follow, initial_state
 from dims_paper.experiments.images.run import ImageRun
@@ -64,13 +63,15 @@ def run_part(
     return result
 
 
-def samplers_of(subset: SubsetSettings, solver: str = "rattle") -> list[tuple[str, RLA | DiMS]]:
+def samplers_of(
+    subset: SubsetSettings, solver: str = "rattle"
+) -> list[tuple[str, dims.RLA | dims.DiMS]]:
     """RLA and DiMS as the paper has them, saved at the times of its tables."""
     times = subset.times
-    rla = RLA(
+    rla = dims.RLA(
         max_time=subset.rla_time, precondition=False, solver=solver, save_at=(subset.rla_time,)
     )
-    falling = DiMS(
+    falling = dims.DiMS(
         friction=subset.friction,
         max_time=times[-1],
         precondition=False,
@@ -90,9 +91,11 @@ def _subset(run: ImageRun, subset: SubsetSettings) -> Run:
     )
     surface, seed = posterior.surface, run.settings.seed
     theta = posterior.map_parameters.unsqueeze(0)
-    run.add("MAP", from_parameters(surface, theta, measure=False))
-    for label, method in (("LA", LA()), ("LinLA", LinLA())):
-        run.add_made(label, partial(sample, posterior, subset.draws, method, seed=seed))
+    run.add("MAP", dims.Draws.from_parameters(surface, theta, measure=False))
+    for label, method in (("LA", dims.LA()), ("LinLA", dims.LinLA())):
+        run.add_made(
+            label, partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
+        )
     for label, sampler in samplers_of(subset):
         for draws, fields in run.sampled(label, posterior, subset.draws, sampler):
             run.add(label, draws, **fields)
@@ -113,7 +116,9 @@ def _full(run: ImageRun, full: FullSettings) -> Run:
         rank=full.rank,
         effective_points=full.effective_points,
     )
-    run.add("MAP", from_parameters(start.surface, start.position.unsqueeze(0), measure=False))
+    run.add(
+        "MAP", dims.Draws.from_parameters(start.surface, start.position.unsqueeze(0), measure=False)
+    )
     surfaces = {counts[0]: run.fast(start.surface)}
     for count in set(counts[1:]) - {counts[0]}:
         surfaces[count] = run.fast(start.on(run.trained, run.some(count)))
@@ -149,14 +154,14 @@ def _add_fewer(
     last = seen[end]
     # The first of the draws, but not all of them once more.
     for size in (size for size in full.sizes if size < len(last)):
-        few = from_parameters(surface, last[:size], measure=False)
+        few = dims.Draws.from_parameters(surface, last[:size], measure=False)
         run.add(f"{full.label} ({size})", few, **{**fields, "draws": size})
     early = full.early
     if early in seen and early != end:
         half = len(last) // 2
         mixed = torch.cat([seen[early][:half], last[half:]])
         kept = {key: fields[key] for key in ("t1", "eta0", "draws", "seconds")}
-        drawn = from_parameters(surface, mixed, measure=False)
+        drawn = dims.Draws.from_parameters(surface, mixed, measure=False)
         run.add(f"{full.label}, half at {early:g}", drawn, **kept)
 
 
@@ -165,7 +170,7 @@ def _peers(run: ImageRun, peers: PeerSettings) -> Run:
     data = (run.images.inputs, run.images.targets)
     prior = peers.swag_prior
     surface = dims.LossSurface(model, data, "classification", prior)
-    run.add("MAP", from_parameters(surface, surface.initial.unsqueeze(0), measure=False))
+    run.add("MAP", dims.Draws.from_parameters(surface, surface.initial.unsqueeze(0), measure=False))
     count = max(peers.sizes)
     seeds = range(peers.first_seed * (s.seed + 1), peers.first_seed * (s.seed + 1) + count)
     members, seconds = run.timed(partial(run.train, peers.training, seeds, "ensemble"))
@@ -183,7 +188,7 @@ def _peers(run: ImageRun, peers: PeerSettings) -> Run:
             "classification",
             peers.draws,
             epochs=peers.swag_epochs,
-            lr=peers.swag_lr,
+            learning_rate=peers.swag_lr,
             rank=min(20, peers.swag_epochs),
             prior_precision=prior,
             seed=s.seed,
@@ -230,7 +235,7 @@ def _ood(run: ImageRun, subset: SubsetSettings, solver: str) -> Run:
         run.rows.append(Row(method=method, scores=scores, **fields))
 
     theta = posterior.map_parameters.unsqueeze(0)
-    add("MAP", from_parameters(posterior.surface, theta, measure=False), draws=1)
+    add("MAP", dims.Draws.from_parameters(posterior.surface, theta, measure=False), draws=1)
     for method, sampler in samplers_of(subset, solver):
         if method == "RLA" and solver != "rattle":
             continue  # its draws by the other solver are not compared here

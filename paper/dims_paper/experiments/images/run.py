@@ -20,7 +20,6 @@ import dims
 from dims.baselines.common import seeded
 from dims.mechanics.batch import Progress
 from dims.model.torch_support.tf32 import convolutions_round
-from dims_paper._bridge import RLA, DiMS, at, from_parameters, sample
 from dims_paper.cache import kept_network, kept_tensors
 from dims_paper.datasets.images import Images, load_images
 from dims_paper.experiments.images.scores import (
@@ -39,7 +38,7 @@ from dims_paper.training import Training, train_together
 Look = tuple[dims.Draws, dict[str, Any]]  # draws at a time, and the fields of their row
 
 WORTH_COMPILING = 30_000  # images: it takes half a minute, and halves the time of a gradient
-AT_A_TIME = ("loss", "kinetic_energy", "gradient_norm")  # (T, S) in a file of draws
+AT_A_TIME = ("loss", "gradient_norm", "kinetic_energy")  # (T, S) in a file of draws
 
 
 class ImageRun:
@@ -114,7 +113,7 @@ class ImageRun:
         return self.out / "draws" / f"{self.name}_{slug(label)}_{end:g}.safetensors"
 
     def sampled(
-        self, label: str, posterior: dims.Posterior, draws: int, sampler: RLA | DiMS
+        self, label: str, posterior: dims.Posterior, draws: int, sampler: dims.RLA | dims.DiMS
     ) -> Iterator[Look]:
         """Draws by `posterior.sample` at every saved time, from their file if it is there."""
         times, device = sampler.save_at, self.settings.device
@@ -122,14 +121,12 @@ class ImageRun:
         def make() -> dict[str, Tensor]:
             progress = self.clock(label, 0.0, times[-1])
             drawn, seconds = self.timed(
-                lambda: sample(
-                    posterior, draws, sampler, seed=self.settings.seed, progress=progress
-                )
+                lambda: posterior.sample(draws, sampler, seed=self.settings.seed, progress=progress)
             )
-            seen = [at(drawn, t) for t in times]
+            seen = [drawn.at(t) for t in times]
             return {
                 "positions": torch.stack([look.parameters for look in seen]),
-                **{name: torch.stack([getattr(x, name) for x in seen]) for name in AT_A_TIME},
+                **{n: torch.stack([getattr(look, n) for look in seen]) for n in AT_A_TIME[:2]},
                 "evaluations": drawn.evaluations,
                 "energy_violation": drawn.energy_violation,
                 "energy_jump": torch.zeros_like(drawn.energy_violation),
@@ -138,7 +135,7 @@ class ImageRun:
             }
 
         kept = kept_tensors(self.file_of(label, times[-1]), make, device)
-        eta0 = sampler.friction if isinstance(sampler, DiMS) else None
+        eta0 = getattr(sampler, "friction", None)
         yield from self.looks(posterior.surface, kept, times, eta0, posterior.surface.points)
 
     def looks(
@@ -158,14 +155,15 @@ class ImageRun:
         for index, t in enumerate(times):
             thetas = kept["positions"][index]
             yield (
-                from_parameters(surface, thetas, measure=False),
+                dims.Draws.from_parameters(surface, thetas, measure=False),
                 {
                     "t1": t,
                     "eta0": eta0,
                     "draws": len(thetas),
                     "seconds": float(kept["seconds"]),
                     "numbers": {"images": images},
-                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME} | whole,
+                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME if n in kept}
+                    | whole,
                 },
             )
 

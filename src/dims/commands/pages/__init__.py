@@ -1,1 +1,1 @@
-"""Tables and figures, from results that were computed elsewhere."""
+"""The HTML report and the style of figures. Nothing here computes results; it only shows them."""

@@ -1,4 +1,4 @@
-"""The page of draws: a file of `Draws.save`, or the folder of a store. No model is needed."""
+"""The page of draws, from a file of `Draws.save` or the folder of a store, without the model."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ __all__ = [
     "read_store",
 ]
 
-TRAJECTORIES, CONFIDENCE = "trajectories", "confidence"  # files that may lie beside draws
+TRAJECTORIES, CONFIDENCE = "trajectories", "confidence"  # optional files next to the draws
 LARGEST_MANIFEST = 2**20  # bytes
 LARGEST_BESIDE = 2**24
-SHOWN_PLACES = 500  # draws in the picture of parameter space
+SHOWN_PLACES = 500  # draws in the plot of parameter space
 
 COLUMNS = {
-    "loss": column("loss L", "of the delivered draw"),
-    "gradient_norm": column("‖gradient‖", "of the delivered draw"),
-    "smallest_eigenvalue": column("λ min", "the smallest eigenvalue of the Hessian there"),
-    "displacement": column("settled by", "how far settling moved the draw"),
-    "kinetic_energy": column("T left", "kinetic energy at the end of the trajectory"),
-    "energy_violation": column("energy violation", "0: no rise of the energy"),
+    "loss": column("loss L", "at the returned draw"),
+    "gradient_norm": column("‖gradient‖", "at the returned draw"),
+    "smallest_eigenvalue": column("λ min", "smallest eigenvalue of the Hessian at the draw"),
+    "displacement": column("settling distance", "distance that settling moved the draw"),
+    "kinetic_energy": column("final T", "kinetic energy at the end of the trajectory"),
+    "energy_violation": column("energy violation", "relative rise of the energy; 0: it never rose"),
     "energy_balance": column("energy balance", "E(0) − E(end) − ∫2ηT dt"),
-    "arc_length": column("arc length", "of the lifted curve (θ, L(θ))"),
-    "evaluations": column("gradients", "evaluations of the trajectory"),
+    "arc_length": column("arc length", "length of the curve (θ, L(θ))"),
+    "evaluations": column("gradients", "gradient evaluations of the trajectory"),
 }
 
 
 @dataclass(frozen=True)
 class SavedDraws:
-    """What files say of draws, without a network."""
+    """The content of draws files, without the network."""
 
     source: str
     method: str
@@ -66,17 +66,27 @@ class SavedDraws:
 
 
 def read_draws(path: Path) -> SavedDraws:
-    """One file, checked by its checksum."""
+    """Read one file and verify its checksum.
+
+    Args:
+        path: A file of `Draws.save`.
+
+    Returns:
+        Its content.
+
+    Raises:
+        DrawsFileError: The file is damaged or incomplete.
+    """
     text, tensors = read(path)
     header = parse_header(text)
     numbers = {name: tensors.get(name, torch.empty(0)) for name in (*ROW_NUMBERS, "evaluations")}
     parameters, centre = tensors.get("parameters"), tensors.get("map_parameters")
     codes = tensors.get("status")
     if parameters is None or centre is None or codes is None:
-        raise DrawsFileError("tensors of draws are missing; make it again")
+        raise DrawsFileError("tensors of the draws are missing; create the file again")
     rows = len(parameters)
     if any(value.shape != (rows,) for value in (*numbers.values(), codes)):
-        raise DrawsFileError("its tensors differ in their number of draws; make it again")
+        raise DrawsFileError("its tensors have different numbers of draws; create the file again")
     names = {status.code: status.name for status in Status}
     facts: list[list[Any]] = [
         ["method", header.method],
@@ -84,7 +94,7 @@ def read_draws(path: Path) -> SavedDraws:
         ["seed", str(header.seed)],
         ["parameters", parameters.shape[1]],
         ["training points", header.points],
-        ["likelihood", str(header.likelihood)],
+        ["likelihood", header.likelihood_text],
         ["loss at θ*", header.loss_at_map],
     ]
     versions = json.loads(text).get("versions", {})
@@ -102,14 +112,24 @@ def read_draws(path: Path) -> SavedDraws:
 
 
 def read_store(folder: Path) -> SavedDraws:
-    """All finished chunks of a store, in their order."""
+    """Read all finished chunks of a store, in order.
+
+    Args:
+        folder: The folder that was given as `store`.
+
+    Returns:
+        The draws of all chunks.
+
+    Raises:
+        ReportError: The manifest is not valid, or no chunk is finished.
+    """
     path = folder / "manifest.json"
     if path.stat().st_size > LARGEST_MANIFEST:
         raise ReportError(f"{path}: too large for a manifest")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: no manifest ({error})") from error
+        raise ReportError(f"{path}: not a valid manifest ({error})") from error
     files = sorted(folder.glob("chunk_*.safetensors"))
     if not isinstance(manifest, dict) or not files:
         raise ReportError(f"{folder}: no chunk is finished yet; sample first")
@@ -131,12 +151,12 @@ def read_store(folder: Path) -> SavedDraws:
 
 
 def beside(place: Path, name: str) -> Path:
-    """Where more about draws is: `NAME.json` in a store, `FILE.NAME.json` beside a file."""
+    """The path of an optional file: `NAME.json` in a store, `FILE.NAME.json` next to a file."""
     return place / f"{name}.json" if place.is_dir() else place.with_suffix(f".{name}.json")
 
 
 def read_beside(place: Path, method: str) -> dict[str, Any]:
-    """Trajectories of some draws and distributions of their confidence, where there are any."""
+    """Trajectories and confidence histograms of the draws, if their files exist."""
     found: dict[str, Any] = {}
     for name in (TRAJECTORIES, CONFIDENCE):
         path = beside(place, name)
@@ -145,7 +165,7 @@ def read_beside(place: Path, method: str) -> dict[str, Any]:
         try:
             content = read_small(path, LARGEST_BESIDE)
             if content is None:
-                raise ValueError("a link, no file, or too large")
+                raise ValueError("it is a link, not a regular file, or too large")
             entry = json.loads(content)
             if name == TRAJECTORIES:
                 found |= motion(entry)
@@ -154,13 +174,21 @@ def read_beside(place: Path, method: str) -> dict[str, Any]:
                 found[name] = [{"method": label, "sets": confidence_sets(entry, "test")}]
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise ReportError(
-                f"{path}: cannot be shown ({error!r}); make it again, or take it away"
+                f"{path}: cannot be shown ({error!r}); create it again or remove it"
             ) from error
     return found
 
 
 def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[str, Any]:
-    """All of it as the data of a page; `more` is what lies beside the draws."""
+    """Turn draws into the data of a page.
+
+    Args:
+        draws: From `read_draws` or `read_store`.
+        more: What `read_beside` found next to them.
+
+    Returns:
+        The data of a page.
+    """
     run: dict[str, Any] = {
         "name": draws.source,
         "method": draws.method,
@@ -173,7 +201,7 @@ def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[st
     facts = [*draws.facts, ["ended", ", ".join(f"{n} {name}" for name, n in statuses.items())]]
     return {
         "title": f"Draws: {draws.source}",
-        "subtitle": "How every draw ended, and what it is.",
+        "subtitle": "How each draw ended, and whether it is a minimum.",
         "facts": facts,
         "advice": _advice(draws),
         "tables": [_draws_table(draws)],
@@ -183,26 +211,26 @@ def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[st
 
 
 def _draws_table(draws: SavedDraws) -> dict[str, Any]:
-    """Columns without a single number are left out."""
-    known = {name: v for name, v in draws.numbers.items() if v.double().isfinite().any()}
+    """One row per draw; columns without any number are omitted."""
+    present = {name: v for name, v in draws.numbers.items() if v.double().isfinite().any()}
     columns = [
         column("draw"),
         column("status", "how the trajectory ended"),
-        column("verdict", "of the certificate; MINIMUM: in stiff directions, flat ones may bend"),
-        *(COLUMNS[name] for name in known),
+        column("verdict", "from the certificate; MINIMUM is about stiff directions only"),
+        *(COLUMNS[name] for name in present),
     ]
-    values = [v.tolist() for v in known.values()]
+    values = [v.tolist() for v in present.values()]
     rows = [
         [i, status, verdict, *(entry[i] for entry in values)]
         for i, (status, verdict) in enumerate(zip(draws.status, draws.verdict, strict=True))
     ]
-    note = "Sort by a column with its button; filter by how trajectories ended and by verdict."
+    note = "Click a column head to sort. Filter by status and verdict."
     filters = ("status", "verdict")
     return table("draws", "Draws and their certificates", note, columns, rows, filters)
 
 
 def _advice(draws: SavedDraws) -> list[str]:
-    """Only where something is to be done."""
+    """One line for each status or verdict that needs action."""
     lines = [
         f"{number} × {name}: {Status[name].advice}"
         for name, number in Counter(draws.status).items()
@@ -217,15 +245,15 @@ def _advice(draws: SavedDraws) -> list[str]:
 
 
 def _places(offsets: Tensor) -> dict[str, Any]:
-    """Draws on their two principal directions around θ*, and how much those hold."""
+    """Draws along their two principal directions around θ*, and the share these explain."""
     shown = offsets[offsets.isfinite().all(1)].double()
     if len(shown) < 3 or shown.shape[1] < 2 or not shown.any():
         return {}
-    # By the matrix of scalar products, (n, n): K may be large, and n is not.
+    # From the (n, n) Gram matrix: K may be large, n is not.
     squares, directions = torch.linalg.eigh(shown @ shown.T)
     flat = directions[:, -2:].flip(-1) * squares[-2:].flip(-1).clamp(min=0).sqrt()
     share = float(squares[-2:].sum() / squares.sum())
     return {
         "places": [[float(f"{v:.5g}") for v in row] for row in flat.tolist()],
-        "places_note": f"they hold {100 * share:.0f} % of the squared distance from it.",
+        "places_note": f"they explain {100 * share:.0f} % of the squared distances from it.",
     }

@@ -1,7 +1,7 @@
-"""One self-contained HTML page: it opens offline and asks nothing of any server.
+"""Write one self-contained HTML page that opens offline and needs no server.
 
-Data travel as JSON in a script element that is never executed; programs and style are hashed in
-the page's content security policy, so nothing else can run, whatever a name in a file says.
+The data are JSON in a script element that is never executed. The content security policy lists the
+hashes of the scripts and the style sheet, so no other code can run, whatever a file name contains.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from dims.commands.pages.style import COLOURS
-from dims.sampling.store.folder import write_text
+from dims.sampling.files import write_text_atomically
 
 __all__ = ["page_html", "write_page"]
 
 SCRIPTS = (
-    "dom.js", "chart.js", "table.js", "colours.js", "motion.js", "predictions.js", "foreign.js",
+    "dom.js", "chart.js", "table.js", "colours.js", "motion.js", "predictions.js", "ood.js",
     "page.js",
 )  # fmt: skip
-# Rows whose name is not that of their method.
+# Result rows whose name differs from the name of their method.
 ALIASES = {"dims_full": "dims", "ensemble": "deep_ensemble", "last_layer_la": "last_layer"}
 
 PAGE = """<!DOCTYPE html>
@@ -38,10 +38,10 @@ PAGE = """<!DOCTYPE html>
 <style>{style}</style>
 </head>
 <body>
-<a class="skip" href="#main">To the content</a>
-<header><h1>{title}</h1><button id="theme" type="button">Light or dark</button></header>
+<a class="skip" href="#main">Skip to content</a>
+<header><h1>{title}</h1><button id="theme" type="button">Light / dark</button></header>
 <nav id="menu" aria-label="Sections"></nav>
-<main id="main"><noscript>This page draws its content with JavaScript; please allow it.</noscript>
+<main id="main"><noscript>This page needs JavaScript to show its content.</noscript>
 </main>
 <script type="application/json" id="data">{data}</script>
 <script>{script}</script>
@@ -51,7 +51,14 @@ PAGE = """<!DOCTYPE html>
 
 
 def page_html(payload: dict[str, Any]) -> str:
-    """The text of the page."""
+    """Return the page as text.
+
+    Args:
+        payload: The data of the page, as `read_page` returns them.
+
+    Returns:
+        A complete HTML document.
+    """
     style = _asset("style.css") + _method_colours()
     script = "\n".join(_asset(name) for name in SCRIPTS)
     policy = (
@@ -68,34 +75,46 @@ def page_html(payload: dict[str, Any]) -> str:
 
 
 def write_page(payload: dict[str, Any], path: Path) -> Path:
-    """Write the page, whole or not at all."""
+    """Write the page atomically: an interruption leaves the old file or the new one.
+
+    Args:
+        payload: The data of the page, as `read_page` returns them.
+        path: The file to write; missing folders are created.
+
+    Returns:
+        `path`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, page_html(payload))
+    write_text_atomically(path, page_html(payload))
     return path
 
 
 def _asset(name: str) -> str:
+    """The text of a script or style sheet of the package."""
     return (resources.files("dims.commands.pages") / "page" / name).read_text(encoding="utf-8")
 
 
 def _method_colours() -> str:
-    # The style sheet has its own for these two: they must differ between light and dark.
+    """One CSS variable per method."""
+    # The style sheet sets these two itself, because they differ between light and dark.
     fixed = {key: value for key, value in COLOURS.items() if key not in ("map", "dims_settled")}
     fixed |= {name: COLOURS[key] for name, key in ALIASES.items()}
     return ":root {" + " ".join(f"--{key}: {value};" for key, value in fixed.items()) + "}\n"
 
 
 def _digest(text: str) -> str:
+    """The hash of a script or style, as a content security policy writes it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _embedded(payload: dict[str, Any]) -> str:
-    """JSON that cannot end its script element, with null for what is not finite."""
+    """JSON that cannot close its script element; numbers that are not finite become null."""
     text = json.dumps(_finite(payload), allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _finite(value: Any) -> Any:
+    """`value` with None in place of numbers that are not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Pieces of the data of a page: tables, settings as pairs, sections of a run, how to cite."""
+"""Building blocks of a page: tables, settings, trajectories, confidence, citation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dims.commands.pages.style import LABELS
 
 __all__ = ["CITATION", "column", "confidence_sets", "motion", "pairs", "table"]
 
-ALONG_THE_WAY = ("positions", "loss", "kinetic_energy", "energy")
+ONE_PER_TIME = ("positions", "loss", "kinetic_energy", "energy")
+
+# The keys of a confidence file; files of version 0.1 have the second names.
+OLD_KEYS = {"in_distribution": "known", "ood": "foreign"}  # old name
 
 CITATION = """@article{jacobsen2026dims,
   title  = {Don't Stop Me Yet: Sampling Loss Minima via Dissipative Riemannian Mechanics},
@@ -21,6 +24,7 @@ CITATION = """@article{jacobsen2026dims,
 
 
 def column(label: str, hint: str = "") -> dict[str, str]:
+    """The head of a column; `hint` is its tooltip."""
     return {"label": label, "hint": hint}
 
 
@@ -32,7 +36,19 @@ def table(
     rows: Sequence[Sequence[Any]],
     filter_by: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A table that the page sorts, and filters by some columns; empty ones are left out."""
+    """A table that the reader can sort by every column and filter by some.
+
+    Args:
+        name: The id of its section.
+        title: The heading of its section.
+        note: A sentence below the heading.
+        columns: Heads of the columns, from `column`.
+        rows: One value per column. Columns without any value are omitted.
+        filter_by: Labels of the columns that get a filter.
+
+    Returns:
+        The table as data of a page.
+    """
     kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
     columns, rows = [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
     labels = [entry["label"] for entry in columns]
@@ -47,7 +63,7 @@ def table(
 
 
 def pairs(settings: Any, prefix: str = "") -> list[list[Any]]:
-    """Nested settings as (name, value), names joined by dots."""
+    """Nested settings as (name, value) pairs; nested names are joined by dots."""
     if not isinstance(settings, dict):
         return [[prefix, _plain(settings)]]
     return [
@@ -58,10 +74,21 @@ def pairs(settings: Any, prefix: str = "") -> list[list[Any]]:
 
 
 def confidence_sets(
-    found: dict[str, Any], known: str, auroc: dict[str, float] | None = None
+    found: dict[str, Any], name: str, auroc: dict[str, float] | None = None
 ) -> list[dict[str, Any]]:
-    """Shares of a known and of foreign sets in bins of confidence, the known one first."""
-    shares = {f"{known} (known)": found["known"], **dict(sorted(found["foreign"].items()))}
+    """Histograms of the confidence on in-distribution and OOD data, in-distribution first.
+
+    Args:
+        found: `in_distribution`, the share of inputs in each confidence bin, and `ood`, the same
+            for every OOD set by name. Older files call them by the names in `OLD_KEYS`.
+        name: What the in-distribution set is called.
+        auroc: The AUROC of each OOD set, where it is available.
+
+    Returns:
+        One entry per set, with its name, its shares and its AUROC or None.
+    """
+    inside, outside = (found[new] if new in found else found[old] for new, old in OLD_KEYS.items())
+    shares = {f"{name} (in-distribution)": inside, **dict(sorted(outside.items()))}
     return [
         {"name": str(name), "shares": [float(s) for s in values], "auroc": (auroc or {}).get(name)}
         for name, values in shares.items()
@@ -69,23 +96,25 @@ def confidence_sets(
 
 
 def motion(found: dict[str, Any]) -> dict[str, Any]:
-    """Trajectories, and the ground under them where it is known."""
+    """Trajectories, and the loss on the plane below them where the file has it."""
     paths = found.get("trajectories", [])
     for path in paths:
-        if any(len(path[key]) != len(path["times"]) for key in ALONG_THE_WAY):
-            raise ValueError(f"trajectory {path['label']!r}: not a value for every time")
-    ground: dict[str, Any] = {
+        if any(len(path[key]) != len(path["times"]) for key in ONE_PER_TIME):
+            raise ValueError(f"trajectory {path['label']!r}: not one value per time")
+    landscape: dict[str, Any] = {
         key: found[key] for key in ("landscape", "plane_share") if key in found
     }
     shown = [{**path, "method": LABELS.get(path["method"], path["method"])} for path in paths]
-    return {"trajectories": shown, **ground}
+    return {"trajectories": shown, **landscape}
 
 
 def _plain(value: Any) -> Any:
+    """A number or a string."""
     if value is None or isinstance(value, (bool, list, tuple)):
         return str(value)
     return value if isinstance(value, (int, float, str)) else str(value)
 
 
 def _shortened(cell: Any) -> Any:
+    """Six significant digits."""
     return float(f"{cell:.6g}") if isinstance(cell, float) else cell

@@ -1,4 +1,4 @@
-"""From a run on disk to the data of its page."""
+"""Read a run from disk as the data of its page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,22 @@ __all__ = ["read_page"]
 
 
 def read_page(place: Path) -> dict[str, Any]:
-    """A file of draws, a store's folder, or what a package's `dims.pages` entry point reads.
+    """Read a file of draws, the folder of a store, or a result of another package.
 
-    Such an entry point is a function from a path to the data of a page, or None.
+    A package adds its own results through an entry point in the group `dims.pages`: a function that
+    takes a path and returns the data of a page, or None if it cannot read the path.
+
+    Args:
+        place: A file or a folder.
+
+    Returns:
+        The data of a page.
+
+    Raises:
+        ReportError: The path does not exist, is damaged, or is not a run.
     """
     if not place.exists():
-        raise ReportError(f"{place}: there is no such file or folder")
+        raise ReportError(f"{place}: no such file or folder")
     try:
         if place.is_dir() and (place / "manifest.json").exists():
             draws = read_store(place)
@@ -33,6 +43,6 @@ def read_page(place: Path) -> dict[str, Any]:
         if page is not None:
             return page
     raise ReportError(
-        f"{place}: holds no run; give a file of Draws.save, the folder of sample(store=...) "
-        "or of dims reproduce"
+        f"{place}: does not contain a run; give a file of Draws.save, the folder of "
+        "sample(store=...), or a result of dims reproduce"
     )

@@ -1,4 +1,4 @@
-"""One style for all figures: colour-blind-safe, and the same colour for a method everywhere."""
+"""One style for all figures: safe for colour blindness, one colour per method everywhere."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ LABELS = {
     "gravity": "gravity",
     "damped": "damped",
 }
-# Even in lightness, and readable in grey.
+# Perceptually uniform, and readable in greyscale.
 LOSS_MAP = "cividis"
 UNCERTAINTY_MAP = "magma"
 DATA_COLOUR, GAP_COLOUR = "#B22222", "#FFFFFF"
 
 
 def method_key(name: str) -> str:
-    """The key of a method as results write it: "DiMS settled" → "dims_settled"."""
+    """The key of a method name in results: "DiMS settled" → "dims_settled"."""
     return name.lower().replace(" ", "_").replace("-", "_")
 
 
 def colour_of(name: str) -> str:
-    """The colour of a method, grey for one without."""
+    """The colour of a method; grey if it has none."""
     return COLOURS.get(method_key(name), "#777777")
 
 
 @contextmanager
 def figure_style() -> Iterator[Any]:
-    """matplotlib.pyplot in our style; nothing global is changed."""
+    """A context with matplotlib.pyplot in this style; global settings do not change."""
     try:
         import matplotlib
     except ImportError as error:
@@ -84,14 +84,14 @@ def figure_style() -> Iterator[Any]:
             "axes.grid": True,
             "grid.alpha": 0.25,
             "legend.frameon": False,
-            "pdf.fonttype": 42,  # text that can be searched
+            "pdf.fonttype": 42,  # searchable text
         }
     ):
         yield plt
 
 
 def save_figure(figure: Any, path: Path) -> list[Path]:
-    """Write PNG and PDF beside each other; no dates, so that equal figures are equal files."""
+    """Write a PNG and a PDF without dates, so that equal figures give equal files."""
     import matplotlib.pyplot as plt
 
     path.parent.mkdir(parents=True, exist_ok=True)

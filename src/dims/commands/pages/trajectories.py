@@ -1,4 +1,4 @@
-"""Trajectories and the ground under them as data that a figure can be drawn from."""
+"""Trajectories, and the loss on a plane below them, as data for figures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ __all__ = ["Plane", "Record", "landscape", "on_a_plane", "records", "rounded", "
 
 Record = dict[str, Any]
 
-DIGITS = 5  # significant ones: more than a figure shows, and files stay small
+DIGITS = 5  # significant digits: more than a figure shows, and the files stay small
 
 
 def rounded(values: Tensor, digits: int = DIGITS) -> Any:
-    """Nested lists of numbers with few digits; what is not finite becomes None."""
+    """Nested lists of numbers with few digits; numbers that are not finite become None."""
     return _round(values.detach().cpu().tolist(), digits)
 
 
 def _round(value: Any, digits: int) -> Any:
+    """`rounded` for one level of nesting."""
     if isinstance(value, list):
         return [_round(inner, digits) for inner in value]
     if isinstance(value, float):
@@ -33,7 +34,7 @@ def _round(value: Any, digits: int) -> Any:
 
 
 def save_times(end: float, count: int, *, dense_early: bool = False) -> Tensor:
-    """0 … end in `count` steps; `dense_early`: growing ones, for motion that slows down."""
+    """`count` + 1 times from 0 to `end`; with `dense_early` quadratically spaced."""
     part = torch.linspace(0, 1, count + 1, dtype=torch.float64)
     return end * (part.square() if dense_early else part)
 
@@ -44,7 +45,17 @@ def records(
     labels: Sequence[str],
     place: Callable[[Tensor], Tensor] = lambda positions: positions,
 ) -> list[Record]:
-    """One entry for each row; `place` turns positions (T, K) into the few numbers to be shown."""
+    """One entry per trajectory.
+
+    Args:
+        path: Trajectories with saved times.
+        method: The method that all of them belong to.
+        labels: One name per trajectory.
+        place: Maps positions (T, K) to the coordinates that the figure shows.
+
+    Returns:
+        One dictionary per trajectory, ready for JSON.
+    """
     return [
         {
             "method": method,
@@ -63,7 +74,7 @@ def records(
 
 
 class Plane:
-    """Two axes through a point of parameter space: those along which given points vary most."""
+    """The plane through a centre along which given points vary most."""
 
     def __init__(self, centre: Tensor, points: Tensor) -> None:
         self.centre = centre
@@ -73,11 +84,11 @@ class Plane:
         self.share = float((spread @ self.axes.T).square().sum() / total)
 
     def coordinates(self, points: Tensor) -> Tensor:
-        """(…, K) → (…, 2)."""
+        """Coordinates on the plane: (…, K) → (…, 2)."""
         return (points - self.centre) @ self.axes.T
 
     def points(self, coordinates: Tensor) -> Tensor:
-        """(…, 2) → (…, K), on the plane."""
+        """Points of the plane: (…, 2) → (…, K)."""
         return self.centre + coordinates @ self.axes
 
 
@@ -88,13 +99,24 @@ def landscape(
     side: int = 81,
     plane: Plane | None = None,
 ) -> dict[str, Any]:
-    """The loss on a square grid: of a surface in two dimensions, or of a plane in many."""
+    """Evaluate the loss on a square grid.
+
+    Args:
+        surface: A surface in two dimensions, or in more with a `plane`.
+        x: The range of the first coordinate.
+        y: The range of the second coordinate.
+        side: The number of grid points along each axis.
+        plane: The plane that the coordinates refer to.
+
+    Returns:
+        Both ranges, and the loss as rows from low to high y.
+    """
     across = torch.linspace(*x, side, dtype=torch.float64)
     up = torch.linspace(*y, side, dtype=torch.float64)
     grid = torch.cartesian_prod(up, across).flip(-1)
     if plane is None:
         loss = surface.value(grid)
-    else:  # one line at a time: each point is a whole network
+    else:  # one line at a time, because each point is a whole network
         lines = grid.to(plane.centre).split(side)
         loss = torch.cat([surface.value(plane.points(line)) for line in lines])
     return {"x": list(x), "y": list(y), "loss": rounded(loss.reshape(side, side), 4)}
@@ -103,7 +125,18 @@ def landscape(
 def on_a_plane(
     surface: BaseSurface, centre: Tensor, paths: Sequence[tuple[str, Trajectories]], draws: int
 ) -> dict[str, Any]:
-    """The first trajectories of each method on the plane through θ* that shows most of them."""
+    """Project the first trajectories of each method on the plane that shows most of them.
+
+    Args:
+        surface: The surface they move on.
+        centre: θ*, which lies on the plane.
+        paths: Pairs of a method and its trajectories.
+        draws: At most this many trajectories per method.
+
+    Returns:
+        `trajectories`, the `landscape` of the loss on the plane, and `plane_share`, the share of
+        their variation that the plane holds.
+    """
     kept = torch.cat([path.positions[:, :draws].reshape(-1, len(centre)) for _, path in paths])
     kept = kept[kept.isfinite().all(-1)]
     plane = Plane(centre, kept)

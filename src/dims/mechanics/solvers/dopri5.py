@@ -1,7 +1,7 @@
-"""Dormand–Prince 5(4) with a step of its own for every row: the published recipe, batched.
+"""Dormand–Prince 5(4) with a step of its own for every row: the reference solver, batched.
 
 It integrates y = (θ, v), y' = (v, a) with one Hessian-vector product a stage and controls the local
-error of y, not the energy; it is here as the reference that the recipe deserves.
+error of y, not the energy. At its default tolerances it is the solver of the published runs.
 
 Reference: J. R. Dormand and P. J. Prince, J. Comput. Appl. Math. 6 (1980).
 """
@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.ledger import Ledger, Moment, tangent_moment
-from dims.mechanics.rows import columns, merge, next_step, too_short
-from dims.mechanics.status import Status
-from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
+from dims.mechanics.geometry import columns
+from dims.mechanics.ledger import tangent_moment
+from dims.mechanics.rows import merge
+from dims.mechanics.solvers.base import RowState, Solver, check_settings
+from dims.model.shapes import RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
 __all__ = ["Dopri5", "Dopri5State"]
@@ -33,10 +34,34 @@ STAGES = (
 ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Dopri5State(RowState):
+    """Where each row is; its acceleration is the next step's first stage."""
+
+    acceleration: RowVectors
+    gradient: RowVectors
+
+
 @dataclass(frozen=True)
-class Dopri5:
-    """Settings. `tolerance` is the relative one; the absolute one is `absolute_factor` times it,
-    as in the published runs (1e-7 and 1e-6). `step` fixes the step, for tests of order."""
+class Dopri5(Solver[Dopri5State]):
+    """Adaptive Runge–Kutta 5(4) of Dormand and Prince, each row with a step of its own.
+
+    A step costs six gradients with Hessian-vector products. It controls the local error of (θ, v);
+    prefer `Rattle` for long trajectories, where the energy matters.
+
+    Args:
+        tolerance: The relative tolerance on θ and v, between 0 and 1.
+        absolute_factor: The absolute tolerance in units of the relative one; the defaults are those
+            of the published runs (1e-7 and 1e-6).
+        step: A fixed step instead of an adaptive one, for tests of order.
+        give_up_after: Rejections in a row after which a row ends as stalled.
+
+    Raises:
+        ValueError: `tolerance` does not lie between 0 and 1, or `step` is not positive.
+
+    Example:
+        >>> path = dims.integrate(surface, position, velocity, solver=dims.Dopri5(tolerance=1e-9))
+    """
 
     tolerance: float = 1e-7
     absolute_factor: float = 10.0
@@ -44,10 +69,7 @@ class Dopri5:
     give_up_after: int = 60
 
     def __post_init__(self) -> None:
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance: must lie between 0 and 1, got {self.tolerance}")
-        if self.step is not None and not self.step > 0:
-            raise ValueError(f"step: must be positive, got {self.step}")
+        check_settings(self.tolerance, self.step)
 
     def start(
         self,
@@ -62,37 +84,24 @@ class Dopri5:
         gradient, product = surface.grad_and_hvp(position, velocity)
         force = dynamics.acceleration(velocity, gradient, product)
         moment = tangent_moment(loss, gradient, velocity)
-        zero = torch.zeros_like(loss)
-        count = torch.zeros_like(loss, dtype=torch.int64)
-        flag = torch.zeros_like(loss, dtype=torch.bool)
         pace = torch.maximum(_norm(velocity), _norm(force)) + 1e-10
         first = (1e-3 * (1 + _norm(position)) / pace).clamp(max=1e-2 * max_time)
-        finite = moment.kinetic.isfinite() & loss.isfinite() & force.isfinite().all(-1)
-        return Dopri5State(
-            position=position,
-            velocity=velocity,
+        return Dopri5State.begin(
+            position,
+            velocity,
+            moment,
+            dynamics,
+            proposed_step=first if self.step is None else torch.full_like(loss, self.step),
+            finite=moment.kinetic.isfinite() & loss.isfinite() & force.isfinite().all(-1),
             acceleration=force,
             gradient=gradient,
-            moment=moment,
-            time=zero,
-            wish=first if self.step is None else torch.full_like(zero, self.step),
-            failures=count,
-            refreshing=flag,
-            goal=count,
-            landed=flag,
-            status=torch.where(finite, Status.RUNNING.code, Status.NOT_FINITE.code),
-            ledger=replace(Ledger.open(moment, dynamics), evaluations=count + 1),
         )
-
-    def refresh(self, state: Dopri5State, surface: BaseSurface, dynamics: Dynamics) -> Dopri5State:
-        """Nothing is carried between steps that could need it."""
-        return state
 
     def advance(
         self, state: Dopri5State, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> Dopri5State:
         """One step attempt of every row: six new stages, the last is the next step's first."""
-        h = next_step(state.wish, times[state.goal] - state.time)
+        h = state.next_step(times)
         speeds, forces = [state.velocity], [state.acceleration]
         gradient = state.gradient
         for weights in STAGES:
@@ -106,46 +115,26 @@ class Dopri5:
         moment = tangent_moment(loss, gradient, velocity)
         finite = ratio.isfinite() & loss.isfinite() & moment.kinetic.isfinite()
         precise = ratio <= (torch.inf if self.step is not None else 1.0)
-        active = state.running & ~state.landed
+        active = state.active
         accepted = active & finite & precise
-        evaluations = state.ledger.evaluations + 6 * active.long()
-        ledger = replace(state.ledger, evaluations=evaluations)
-        state = replace(state, ledger=ledger)
+        state = state.spend(evaluations=len(STAGES))
 
-        goal_time = times[state.goal]
-        landed = accepted & (state.time + h >= goal_time * (1 - 1e-14))
-        goal = state.goal + landed.long()
-        finished = goal == len(times)
         factor = (0.9 * ratio.clamp(min=1e-10) ** -0.2).clamp(0.2, 10.0)
-        # A step cut short by a landing says nothing against the longer wish before it.
-        grown = torch.maximum(h * factor, torch.where(factor >= 1, state.wish, h * factor))
+        # A step cut short by a landing says nothing against the longer one proposed before it.
+        proposed = state.proposed_step
+        grown = torch.maximum(h * factor, torch.where(factor >= 1, proposed, h * factor))
         arrived = replace(
-            state,
+            state.accept(accepted, h, moment, dynamics, times),
             position=position,
             velocity=velocity,
             acceleration=forces[-1],
             gradient=gradient,
-            moment=moment,
-            time=torch.where(landed, goal_time, state.time + h),
-            wish=state.wish if self.step is not None else grown,
-            failures=torch.zeros_like(state.failures),
-            goal=torch.where(finished, state.goal, goal),
-            landed=landed,
-            status=torch.where(finished, Status.FINISHED.code, state.status),
-            ledger=ledger.record(h, state.moment, moment, None, dynamics),
+            proposed_step=proposed if self.step is not None else grown,
         )
-        failures = state.failures + 1
-        hopeless = failures >= (1 if self.step is not None else self.give_up_after)
-        hopeless = hopeless | too_short(h, state.time, times[-1])
-        end = torch.where(finite, Status.STALLED.code, Status.NOT_FINITE.code)
-        retreated = replace(
-            state,
-            wish=h * torch.where(finite, factor.clamp(max=0.9), 0.2),
-            failures=failures,
-            status=torch.where(hopeless, end, state.status),
-            ledger=replace(ledger, rejections=ledger.rejections + 1),
-        )
-        return merge(accepted, arrived, merge(active, retreated, state))
+        shorter = h * torch.where(finite, factor.clamp(max=0.9), 0.2)
+        patience = self.give_up_after if self.step is None else 1
+        rejected = state.reject(h, shorter, finite, times[-1], patience)
+        return merge(accepted, arrived, merge(active, rejected, state))
 
     def _error_ratio(
         self,
@@ -166,29 +155,6 @@ class Dopri5:
             scaled = _combine(h, ERROR, slopes) / (self.tolerance * allowed)
             total = total + scaled.double().square().mean(-1)
         return (0.5 * total).sqrt()
-
-
-@dataclass(frozen=True)
-class Dopri5State:
-    """Where each row is; its acceleration is the next step's first stage."""
-
-    position: RowVectors
-    velocity: RowVectors
-    acceleration: RowVectors
-    gradient: RowVectors
-    moment: Moment
-    time: RowScalars
-    wish: RowScalars
-    failures: RowIntegers
-    refreshing: RowFlags
-    goal: RowIntegers
-    landed: RowFlags
-    status: RowIntegers
-    ledger: Ledger
-
-    @property
-    def running(self) -> RowFlags:
-        return self.status == Status.RUNNING.code
 
 
 def _combine(h: RowScalars, weights: tuple[float, ...], slopes: list[Tensor]) -> Tensor:

@@ -15,17 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dims.mechanics.geometry import dot
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors
 
-__all__ = ["GradientHistory", "Parabola", "dot"]
+__all__ = ["GradientHistory", "Parabola"]
 
 CANDIDATES = 16
 SHORTEST = 0.1  # the smallest candidate step, as a part of the longest
-
-
-def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Inner products of rows; the sum itself in the rows' precision, the result in float64."""
-    return torch.linalg.vecdot(a, b).double()
 
 
 class Parabola(NamedTuple):

@@ -22,11 +22,12 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.ledger import Ledger, project_to_tangent, tangent_moment
-from dims.mechanics.rows import merge, too_short
-from dims.mechanics.solvers.gradient_history import GradientHistory, dot
+from dims.mechanics.geometry import project_to_tangent
+from dims.mechanics.ledger import tangent_moment
+from dims.mechanics.rows import merge
+from dims.mechanics.solvers.base import Solver, check_settings
+from dims.mechanics.solvers.gradient_history import GradientHistory
 from dims.mechanics.solvers.rattle_step import RattleState, Trial, aim, correct, evaluate, land
-from dims.mechanics.status import Status
 from dims.model.shapes import RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
@@ -38,40 +39,64 @@ SMALL_LOSS = 2.5e-4
 
 
 @dataclass(frozen=True)
-class Rattle:
-    """Settings; all constants that are not physics.
+class Rattle(Solver[RattleState]):
+    """The default solver: one gradient a step, and the energy law holds over long times.
 
-    `tolerance` bounds the relative energy error of a step and sets the angle by which the surface
-    normal may turn in one (∝ tolerance^⅓). `step` fixes the step instead, for tests of order.
+    The first two settings are for users; the others are all constants that are not physics, with
+    the values that docs/solvers.md explains.
+
+    Args:
+        tolerance: Bounds the relative energy error of a step, between 0 and 1, and sets the angle
+            by which the surface normal may turn in one (∝ tolerance^⅓).
+        step: A fixed step instead of an adaptive one, for tests of order.
+        turn: φ₀, the normal's turn per step, in radians, at tolerance 1e-2.
+        longest_turn: The largest such turn.
+        shortest_turn: How far energy errors may trim the turn, in units of it.
+        growth: By how much the next step may be longer. Growth must be as quick as shrinking, or
+            every valley crossed leaves the energy lower.
+        trim: The part of the tolerance above which energy errors shorten the turn.
+        energy_correction: The most that a step corrects of the energy errors so far, in units of T.
+        friction_error: The error allowed in what friction takes in a step, at tolerance 1e-2.
+        memory: How slowly an energy error is forgotten.
+        newton_tolerance: A smaller correction of λ needs no new evaluation, in units of tolerance.
+        steepening: How far such a correction may change the slope.
+        newton_limit: A larger first correction means too long a step.
+        most_corrections: Newton corrections in one step.
+        floor: What T may not fall below as a scale of errors, of the energy left to lose.
+        noise: What the loss cannot resolve, in units of machine epsilon × (1 + |L|).
+        anchor: The part of z − L made good in a step in float32; in float64 all of it is.
+        refresh_after: Rejections in a row after which a row is evaluated afresh.
+        give_up_after: Rejections in a row after which a row ends as stalled.
+
+    Raises:
+        ValueError: `tolerance` does not lie between 0 and 1, or `step` is not positive.
+
+    Example:
+        >>> path = dims.integrate(surface, position, velocity, solver=dims.Rattle(tolerance=1e-3))
     """
 
     tolerance: float = 1e-2
     step: float | None = None
-
-    turn: float = 0.2  # φ₀: the normal's turn per step, in radians, at tolerance 1e-2
+    turn: float = 0.2
     longest_turn: float = 0.35
-    shortest_turn: float = 0.5  # × turn: how far energy errors may trim it
-    # Growth must be as quick as shrinking, or every valley crossed leaves the energy lower.
+    shortest_turn: float = 0.5
     growth: float = 2.0
-    trim: float = 1e-2  # the part of the tolerance above which energy errors shorten the turn
-    repayment: float = 1e-2  # × T: the most that a step gives back of the energy errors so far
-    friction_error: float = 1e-2  # of the energy that friction takes in a step, at tolerance 1e-2
-    memory: float = 0.97  # how slowly an energy error is forgotten
-    newton_tolerance: float = 0.3  # × tolerance: a smaller correction needs no new evaluation
-    steepening: float = 0.05  # how far such a correction may change the slope, likewise
-    newton_limit: float = 0.5  # a larger first correction means too long a step
+    trim: float = 1e-2
+    energy_correction: float = 1e-2
+    friction_error: float = 1e-2
+    memory: float = 0.97
+    newton_tolerance: float = 0.3
+    steepening: float = 0.05
+    newton_limit: float = 0.5
     most_corrections: int = 12
-    floor: float = 0.02  # × the energy left to lose: what T is not allowed to fall below as a scale
-    noise: float = 100.0  # × machine epsilon × (1 + |L|): what the loss cannot resolve
-    anchor: float = 0.02  # the part of z − L made good in a step in float32; in float64 all of it
-    refresh_after: int = 6  # rejections in a row
+    floor: float = 0.02
+    noise: float = 100.0
+    anchor: float = 0.02
+    refresh_after: int = 6
     give_up_after: int = 60
 
     def __post_init__(self) -> None:
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance: must lie between 0 and 1, got {self.tolerance}")
-        if self.step is not None and not self.step > 0:
-            raise ValueError(f"step: must be positive, got {self.step}")
+        check_settings(self.tolerance, self.step)
 
     @property
     def fineness(self) -> float:
@@ -98,46 +123,38 @@ class Rattle:
         loss, gradient = surface.value_and_grad(position)
         moment = tangent_moment(loss, gradient, velocity)
         zero = torch.zeros_like(loss)
-        count = torch.zeros_like(loss, dtype=torch.int64)
-        flag = torch.zeros_like(loss, dtype=torch.bool)
         # A small part of a unit of path, so that the units of time do not matter.
         first = 1e-3 * min(1.0, max_time) / (1 + (2 * moment.kinetic).sqrt())
-        finite = moment.kinetic.isfinite() & loss.isfinite() & gradient.isfinite().all(-1)
-        return RattleState(
-            position=position.double(),
-            velocity=velocity,
+        return RattleState.begin(
+            position.double(),
+            velocity,
+            moment,
+            dynamics,
+            proposed_step=first if self.step is None else torch.full_like(zero, self.step),
+            finite=moment.kinetic.isfinite() & loss.isfinite() & gradient.isfinite().all(-1),
             history=GradientHistory.begin(gradient),
-            moment=moment,
             older_climb=moment.climb,
             oldest_climb=moment.climb,
-            debt=zero,
+            accumulated_error=zero,
             height=loss,
-            time=zero,
-            wish=first if self.step is None else torch.full_like(zero, self.step),
             step=zero,
             multiplier=zero,
             trial=position.double(),
-            corrections=count,
+            corrections=torch.zeros_like(loss, dtype=torch.int64),
             last_size=zero,
-            failures=count,
-            refreshing=flag,
             error_memory=zero,
-            goal=count,
-            landed=flag,
-            status=torch.where(finite, Status.RUNNING.code, Status.NOT_FINITE.code),
-            ledger=replace(Ledger.open(moment, dynamics), evaluations=count + 1),
         )
 
     def refresh(self, state: RattleState, surface: BaseSurface, dynamics: Dynamics) -> RattleState:
         """Rows that keep failing begin anew: exact L and g, z = L, v tangent, no memory.
 
-        (v, w) is projected orthogonally, which cannot add energy; what it takes is booked.
+        (v, w) is projected orthogonally, which cannot add energy; what it takes is recorded.
         """
         loss, gradient = evaluate(surface, state.position, state.velocity.dtype)
         velocity, _ = project_to_tangent(state.velocity, state.moment.climb, gradient)
         moment = tangent_moment(loss, gradient, velocity)
-        change = moment.kinetic - state.moment.kinetic
-        change = change + dynamics.gravity * (loss - state.moment.loss)
+        old = state.moment
+        change = dynamics.energy(moment.kinetic - old.kinetic, loss - old.loss)
         ledger = replace(
             state.ledger,
             step_error=state.ledger.step_error + change.abs(),
@@ -148,7 +165,7 @@ class Rattle:
             velocity=velocity,
             history=GradientHistory.begin(gradient),
             moment=moment,
-            debt=state.debt + change,
+            accumulated_error=state.accumulated_error + change,
             height=loss,
             refreshing=torch.zeros_like(state.refreshing),
             ledger=ledger,
@@ -172,10 +189,9 @@ class Rattle:
         times: Times,
     ) -> RattleState:
         """Accept the trial, correct its multiplier once more, or shorten the step."""
-        h, old = state.step, state.moment
-        active = state.running & ~state.refreshing & ~state.landed
+        old, active = state.moment, state.active
+        state = state.spend(evaluations=1)
         noise = self.noise * torch.finfo(gradient.dtype).eps * (1 + old.loss.abs())
-        steepening = self.steepening * self.fineness
         trial = correct(
             state,
             loss,
@@ -183,58 +199,35 @@ class Rattle:
             dynamics,
             noise,
             newton_step=self.newton_step,
-            steepening=steepening,
+            steepening=self.steepening * self.fineness,
             anchor=self._hold(state),
         )
         limit = torch.where(state.corrections == 0, self.newton_limit, 0.5 * state.last_size)
         again = trial.sound & ~trial.solved & (trial.size < limit)
         again = active & again & (state.corrections < self.most_corrections)
 
-        end = land(state, trial, dynamics, self.repayment if self.step is None else 0.0)
-        left = old.kinetic + dynamics.gravity * (old.loss - state.ledger.lowest_loss)
+        end = land(state, trial, dynamics, self.energy_correction if self.step is None else 0.0)
+        left = dynamics.energy(old.kinetic, old.loss - state.ledger.lowest_loss)
         scale = trial.kinetic + self.floor * left + noise / self.tolerance
         relative = (end.error.abs() - noise).clamp(min=0) / scale
         relative = torch.where(scale > 0, relative, torch.zeros_like(relative))
         precise = relative <= (torch.inf if self.step is not None else self.tolerance)
         accepted = active & trial.solved & precise & end.moment.kinetic.isfinite()
 
-        goal_time = times[state.goal]
-        landed = accepted & (state.time + h >= goal_time * (1 - 1e-14))
-        goal = state.goal + landed.long()
-        finished = goal == len(times)
-        arrived = replace(
-            state,
-            position=trial.position,
-            velocity=end.velocity,
-            history=end.history(state.history, trial.gradient, h),
-            moment=end.moment,
-            older_climb=dot(state.history.newest, end.velocity),
-            oldest_climb=dot(state.history.previous, end.velocity),
-            debt=end.debt,
-            height=trial.height,
-            time=torch.where(landed, goal_time, state.time + h),
-            corrections=torch.zeros_like(state.corrections),
-            failures=torch.zeros_like(state.failures),
-            error_memory=torch.maximum(relative, self.memory * state.error_memory),
-            goal=torch.where(finished, state.goal, goal),
-            landed=landed,
-            status=torch.where(finished, Status.FINISHED.code, state.status),
-            ledger=state.ledger.record(h, old, end.moment, end.error, dynamics),
-        )
+        memory = torch.maximum(relative, self.memory * state.error_memory)
+        arrived = replace(end.state(state, accepted, trial, dynamics, times), error_memory=memory)
         taken = arrived.ledger.dissipated - state.ledger.dissipated
         unequal = (end.removed - taken).abs() / (taken + SMALL_LOSS * left + noise)
-        wish = self._longest_step(arrived, relative, unequal, dynamics)
-        arrived = replace(arrived, wish=wish)
+        proposed_step = self._longest_step(arrived, relative, unequal, dynamics)
+        arrived = replace(arrived, proposed_step=proposed_step)
         waiting = replace(
             state,
             multiplier=trial.multiplier,
             corrections=state.corrections + 1,
             last_size=trial.size,
         )
-        retreated = self._retreat(state, trial, relative, times[-1])
-        state = merge(accepted, arrived, merge(again, waiting, merge(active, retreated, state)))
-        evaluations = state.ledger.evaluations + active.long()
-        return replace(state, ledger=replace(state.ledger, evaluations=evaluations))
+        rejected = self._reject(state, trial, relative, times[-1])
+        return merge(accepted, arrived, merge(again, waiting, merge(active, rejected, state)))
 
     def _hold(self, state: RattleState) -> float:
         return 1.0 if state.velocity.dtype == torch.float64 else self.anchor
@@ -255,10 +248,10 @@ class Rattle:
         the energy error, and what friction should have taken beside what it took, set the step.
         """
         if self.step is not None:
-            return state.wish
+            return state.proposed_step
         turn = self._turn(state)
-        # A step cut short by a landing says nothing against the longer wish before it.
-        limit = self.growth * torch.maximum(state.step, state.wish)
+        # A step cut short by a landing says nothing against the longer one proposed before it.
+        limit = self.growth * torch.maximum(state.step, state.proposed_step)
         ease = (self.trim * self.tolerance / relative.clamp(min=1e-300)) ** (1 / 3)
         if dynamics.friction is not None:
             fair = self.friction_error * self.fineness**2
@@ -268,23 +261,17 @@ class Rattle:
         limit = torch.minimum(limit, state.step * (0.9 * ease).clamp(min=0.3))
         return state.history.longest_step(turn, limit)
 
-    def _retreat(
+    def _reject(
         self, state: RattleState, trial: Trial, relative: RowScalars, end_time: Tensor
     ) -> RattleState:
         """A shorter step, from z = L: a carried residual would need ever stronger kicks."""
         cut = (0.8 * (relative / self.tolerance) ** (-1 / 3)).clamp(0.1, 0.8)
-        factor = torch.where(trial.solved, cut, 0.5)
-        failures = state.failures + 1
-        hopeless = failures >= (1 if self.step is not None else self.give_up_after)
-        hopeless = hopeless | too_short(state.step, state.time, end_time)
-        end = torch.where(trial.finite, Status.STALLED.code, Status.NOT_FINITE.code)
+        shorter = state.step * torch.where(trial.solved, cut, 0.5)
+        patience = self.give_up_after if self.step is None else 1
+        rejected = state.reject(state.step, shorter, trial.finite, end_time, patience)
         return replace(
-            state,
-            wish=state.step * factor,
+            rejected,
             height=state.moment.loss,
             corrections=torch.zeros_like(state.corrections),
-            failures=failures,
-            refreshing=failures % self.refresh_after == 0,
-            status=torch.where(hopeless, end, state.status),
-            ledger=replace(state.ledger, rejections=state.ledger.rejections + 1),
+            refreshing=rejected.failures % self.refresh_after == 0,
         )

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.ledger import Ledger, Moment
-from dims.mechanics.rows import columns, next_step
-from dims.mechanics.solvers.gradient_history import GradientHistory, dot
-from dims.mechanics.status import Status
+from dims.mechanics.geometry import columns, dot, kinetic_energy_of, project_to_tangent
+from dims.mechanics.ledger import Moment
+from dims.mechanics.solvers.base import RowState
+from dims.mechanics.solvers.gradient_history import GradientHistory
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
@@ -21,36 +21,25 @@ __all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "evaluate", "lan
 LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's change
 
 
-@dataclass(frozen=True)
-class RattleState:
-    """Where each row is, and what it is trying."""
+@dataclass(frozen=True, kw_only=True)
+class RattleState(RowState):
+    """Where each row is, and what it is trying.
 
-    position: RowVectors  # in float64 whatever the surface's precision; so is `trial`
-    velocity: RowVectors  # tangent; w = gᵀv is moment.climb
+    The position is carried in float64 whatever the surface's precision; so is `trial`. The velocity
+    is tangent: w = gᵀv is `moment.climb`.
+    """
+
     history: GradientHistory  # its newest is the gradient at the position
-    moment: Moment
     older_climb: RowScalars  # the velocity along the previous and the oldest gradient
     oldest_climb: RowScalars
-    debt: RowScalars  # energy that steps made (negative: lost) and have not given back
+    accumulated_error: RowScalars  # energy that steps made (negative: lost), not yet corrected
     height: RowScalars  # z: carried, not reset to L, or residuals of one sign would pump energy
-    time: RowScalars
-    wish: RowScalars  # the step that the controller wants; `step` may land on a goal sooner
-    step: RowScalars
+    step: RowScalars  # the step being tried
     multiplier: RowScalars  # λ
     trial: RowVectors
-    corrections: RowIntegers
-    last_size: RowScalars
-    failures: RowIntegers  # rejections in a row
-    refreshing: RowFlags
-    error_memory: RowScalars
-    goal: RowIntegers  # index of the next time to land on
-    landed: RowFlags  # on a goal, waiting for its state to be saved
-    status: RowIntegers
-    ledger: Ledger
-
-    @property
-    def running(self) -> RowFlags:
-        return self.status == Status.RUNNING.code
+    corrections: RowIntegers  # Newton corrections of λ in this step
+    last_size: RowScalars  # of the last one, relative to the velocity
+    error_memory: RowScalars  # the largest relative energy error of late
 
     @property
     def gradient(self) -> RowVectors:
@@ -67,8 +56,8 @@ def aim(
     `newton_step` can: at a tiny h the rounding of L would otherwise ask for enormous ones.
     """
     old, history = state.moment, state.history
-    h = next_step(state.wish, times[state.goal] - state.time)
-    decay = _decay(dynamics, old.kinetic, 0.5 * h)
+    h = state.next_step(times)
+    decay = dynamics.decay(old.kinetic, 0.5 * h)
     curve = history.parabola()
     vp, vq = curve.along((old.climb, state.older_climb, state.oldest_climb))
     gp, gq = curve.along(history.with_newest)
@@ -84,11 +73,11 @@ def aim(
     correcting = state.corrections > 0
     h = torch.where(correcting, state.step, h)
     multiplier = torch.where(correcting, state.multiplier, guess)
-    drift = h * _decay(dynamics, old.kinetic, 0.5 * h)
+    drift = h * dynamics.decay(old.kinetic, 0.5 * h)
     lifted = 0.5 * h.square() * multiplier
-    way = columns(drift, state.velocity) * state.velocity
-    way = way + columns(lifted, way) * history.newest
-    return replace(state, step=h, multiplier=multiplier, trial=state.position + way)
+    path = columns(drift, state.velocity) * state.velocity
+    path = path + columns(lifted, path) * history.newest
+    return replace(state, step=h, multiplier=multiplier, trial=state.position + path)
 
 
 def evaluate(surface: BaseSurface, points: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -121,6 +110,16 @@ class Trial(NamedTuple):
     gradient: RowVectors
 
 
+class HalfStep(NamedTuple):
+    """The middle of a step: v½, w½ and what follows from them for the trial's λ."""
+
+    kinetic: RowScalars  # T after the first half of the friction
+    velocity: RowVectors
+    climb: RowScalars
+    height: RowScalars  # z₁
+    along_newest: RowScalars  # g₀ᵀv½
+
+
 def correct(
     state: RattleState,
     loss: RowScalars,
@@ -137,37 +136,17 @@ def correct(
     F(λ) = L(θ₁) − z₁ has the slope (h²/2)(1 + g₁ᵀg₀). Residuals below the noise count as zero.
     Small means small beside the velocity, and small in what it does to the slope along it: across
     a sharp valley a shift that is nothing beside the step can turn the gradient round.
-    An `anchor` below 1 is for float32: F then sums slopes, and within its noise L
-    only pulls z back by that part.
     """
-    h, old, history, force = state.step, state.moment, state.history, state.multiplier
-    decay = _decay(dynamics, old.kinetic, 0.5 * h)
-    kinetic = decay.square() * old.kinetic
-    half_climb = decay * old.climb - 0.5 * h * (dynamics.gravity + force)
-    height = state.height + h * half_climb
-
+    h, history = state.step, state.history
+    half = _half_step(state, dynamics)
     with_newest = dot(gradient, history.newest)
     slope = 1 + with_newest
-    half_velocity = (
-        columns(decay, gradient) * state.velocity
-        + columns(0.5 * h * force, gradient) * history.newest
-    )
-    along_newest = decay * old.climb + 0.5 * h * force * history.gram00
-    bend = h * (dot(gradient, half_velocity) - along_newest)
-    residual = loss - height
-    if anchor < 1:
-        # The rise by the trapezoidal rule: unlike a difference of losses it does not drown in
-        # rounding, which would heat the stiff directions. It drifts, so L holds it: loosely within
-        # the noise of L, and firmly beyond.
-        rise = h * along_newest + 0.5 * bend
-        slopes = rise - h * half_climb + anchor * (old.loss - state.height)
-        gap = residual - slopes
-        residual = slopes + gap.sign() * (gap.abs() - 4 * noise).clamp(min=0)
-    residual = torch.where(residual.abs() <= anchor * noise, torch.zeros_like(residual), residual)
+    bend = h * (dot(gradient, half.velocity) - half.along_newest)
+    residual = _residual(state, half, loss, bend, noise, anchor)
     correction = -residual / (0.5 * h.square() * slope)
     # The speed that a fall over h adds keeps the measure meaningful for a particle at rest.
     fall = h * dynamics.gravity * (1 - 1 / (1 + history.gram00)).sqrt()
-    speed = (2 * kinetic + fall.square()).sqrt()
+    speed = (2 * half.kinetic + fall.square()).sqrt()
     size = 0.5 * h * correction.abs() * (1 + history.gram00).sqrt() / speed
     size = torch.where(residual == 0, torch.zeros_like(size), size)
     finite = loss.isfinite() & gradient.isfinite().all(-1)
@@ -185,62 +164,123 @@ def correct(
         sound=sound,
         solved=solved,
         size=size,
-        multiplier=force + correction,
-        kinetic=kinetic,
-        half_velocity=half_velocity + columns(kick, gradient) * history.newest,
-        half_climb=half_climb - kick,
+        multiplier=state.multiplier + correction,
+        kinetic=half.kinetic,
+        half_velocity=half.velocity + columns(kick, gradient) * history.newest,
+        half_climb=half.climb - kick,
         position=state.trial + columns(shift, gradient) * history.newest,
-        height=height - shift,
+        height=half.height - shift,
         loss=loss + shift * with_newest,
         gradient=gradient + columns(secant, gradient) * (gradient - history.newest),
     )
 
 
+def _half_step(state: RattleState, dynamics: Dynamics) -> HalfStep:
+    """v½ = v + (h/2)λ g₀ and w½ = w − (h/2)(κ + λ), after the first half of the friction."""
+    h, old, history, force = state.step, state.moment, state.history, state.multiplier
+    decay = dynamics.decay(old.kinetic, 0.5 * h)
+    climb = decay * old.climb - 0.5 * h * (dynamics.gravity + force)
+    velocity = (
+        columns(decay, state.velocity) * state.velocity
+        + columns(0.5 * h * force, state.velocity) * history.newest
+    )
+    return HalfStep(
+        kinetic=decay.square() * old.kinetic,
+        velocity=velocity,
+        climb=climb,
+        height=state.height + h * climb,
+        along_newest=decay * old.climb + 0.5 * h * force * history.gram00,
+    )
+
+
+def _residual(
+    state: RattleState,
+    half: HalfStep,
+    loss: RowScalars,
+    bend: RowScalars,
+    noise: RowScalars,
+    anchor: float,
+) -> RowScalars:
+    """L(θ₁) − z₁, zero below the noise.
+
+    An `anchor` below 1 is for float32: the residual then sums slopes, and within its noise L only
+    pulls z back by that part.
+    """
+    h = state.step
+    residual = loss - half.height
+    if anchor < 1:
+        # The rise by the trapezoidal rule: unlike a difference of losses it does not drown in
+        # rounding, which would heat the stiff directions. It drifts, so L holds it: loosely within
+        # the noise of L, and firmly beyond.
+        rise = h * half.along_newest + 0.5 * bend
+        slopes = rise - h * half.climb + anchor * (state.moment.loss - state.height)
+        gap = residual - slopes
+        residual = slopes + gap.sign() * (gap.abs() - 4 * noise).clamp(min=0)
+    return torch.where(residual.abs() <= anchor * noise, torch.zeros_like(residual), residual)
+
+
 class Landing(NamedTuple):
-    """The end of a step: on the tangent plane, its energy debt paid, then slowed by the friction's
+    """The end of a step: on the tangent plane, its energy corrected, then slowed by the friction's
     second half."""
 
     velocity: RowVectors
     moment: Moment
     square: RowScalars  # ‖g₁‖²
     error: RowScalars  # the energy that the conservative part made
-    debt: RowScalars
+    accumulated_error: RowScalars
     removed: RowScalars  # the energy that both halves of the friction took
 
-    def history(
-        self, before: GradientHistory, gradient: RowVectors, step: RowScalars
-    ) -> GradientHistory:
-        with_newest = dot(gradient, before.newest)
-        return before.push(gradient, self.square, with_newest, dot(gradient, before.previous), step)
+    def state(
+        self,
+        before: RattleState,
+        accepted: RowFlags,
+        trial: Trial,
+        dynamics: Dynamics,
+        times: Times,
+    ) -> RattleState:
+        """The state at the end of an accepted step; its next step is not proposed yet."""
+        history, gradient, h = before.history, trial.gradient, before.step
+        with_newest, with_previous = dot(gradient, history.newest), dot(gradient, history.previous)
+        return replace(
+            before.accept(accepted, h, self.moment, dynamics, times, self.error),
+            position=trial.position,
+            velocity=self.velocity,
+            history=history.push(gradient, self.square, with_newest, with_previous, h),
+            older_climb=dot(history.newest, self.velocity),
+            oldest_climb=dot(history.previous, self.velocity),
+            accumulated_error=self.accumulated_error,
+            height=trial.height,
+            corrections=torch.zeros_like(before.corrections),
+        )
 
 
-def land(state: RattleState, trial: Trial, dynamics: Dynamics, repayment: float) -> Landing:
+def land(state: RattleState, trial: Trial, dynamics: Dynamics, energy_correction: float) -> Landing:
     """v₁ = v½ + μ g₁ with μ = (w½ − (h/2)κ − g₁ᵀv½)/(1 + ‖g₁‖²), and the rest of the friction.
 
-    Between the two the speed gives back the energy that this and earlier steps made or lost, at
-    most the part `repayment` of T: steps of varying length err with a sign, and errors of one sign
-    would drift.
+    Between the two the speed corrects the energy that this and earlier steps made or lost, by at
+    most the part `energy_correction` of T: steps of varying length err with a sign, and errors of
+    one sign would drift.
     """
     h, gradient = state.step, trial.gradient
     square = dot(gradient, gradient)
-    slip = trial.half_climb - 0.5 * h * dynamics.gravity - dot(gradient, trial.half_velocity)
-    velocity = trial.half_velocity + columns(slip / (1 + square), gradient) * gradient
+    fallen = trial.half_climb - 0.5 * h * dynamics.gravity
+    velocity, _ = project_to_tangent(trial.half_velocity, fallen, gradient, square)
     climb = dot(gradient, velocity)
-    kinetic = 0.5 * (dot(velocity, velocity) + climb.square())
-    error = kinetic - trial.kinetic + dynamics.gravity * (trial.height - state.height)
-    debt = state.debt + error
-    paid = torch.clamp(debt, -repayment * kinetic, repayment * kinetic)
-    kept = kinetic - paid
-    decay = _decay(dynamics, kept, 0.5 * h)
+    kinetic = kinetic_energy_of(velocity, climb)
+    error = dynamics.energy(kinetic - trial.kinetic, trial.height - state.height)
+    accumulated = state.accumulated_error + error
+    most = energy_correction * kinetic
+    corrected = torch.clamp(accumulated, -most, most)
+    kept = kinetic - corrected
+    decay = dynamics.decay(kept, 0.5 * h)
     factor = decay * torch.where(kinetic > 0, kept / kinetic, 1.0).sqrt()
     moment = Moment(decay.square() * kept, trial.loss, factor * climb)
     removed = state.moment.kinetic - trial.kinetic + kept - moment.kinetic
     return Landing(
-        columns(factor, velocity) * velocity, moment, square, error, debt - paid, removed
+        velocity=columns(factor, velocity) * velocity,
+        moment=moment,
+        square=square,
+        error=error,
+        accumulated_error=accumulated - corrected,
+        removed=removed,
     )
-
-
-def _decay(dynamics: Dynamics, kinetic: RowScalars, time: RowScalars) -> RowScalars:
-    if dynamics.friction is None:
-        return torch.ones_like(kinetic)
-    return dynamics.friction.decay(kinetic, time)

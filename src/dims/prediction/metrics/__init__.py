@@ -1,7 +1,8 @@
-"""How good a predictive is: accuracy, likelihood, calibration and detection of foreign inputs.
+"""How good a predictive is: accuracy, likelihood, calibration and OOD detection.
 
-Every metric comes in two readings. `per_sample`: the metric of each of S draws, then mean and
-standard error over the draws. `ensemble`: the metric of the averaged predictive p̄ = (1/S) Σₛ pₛ.
+Every metric is reported twice. Per-draw metrics are those of each of S draws: their mean over the
+draws is under "per_sample", its standard error under "per_sample_error". Ensemble metrics, under
+"ensemble", are those of the averaged predictive p̄ = (1/S) Σₛ pₛ. `register` adds a metric.
 
 The functions take one predictive, (N, C) or (N,) or (N, D), or a batch with draws in front, and
 return one float64 number per predictive. Classification reads log-probabilities, because a
@@ -37,6 +38,7 @@ from dims.prediction.metrics.detection import (
     ood_auroc,
     predictive_entropy,
 )
+from dims.prediction.metrics.registry import Metric, directions, labels, register
 from dims.prediction.metrics.regression import (
     coverage,
     gaussian_crps,
@@ -49,6 +51,7 @@ from dims.prediction.metrics.regression import (
 
 __all__ = [
     "CalibrationBins",
+    "Metric",
     "Metrics",
     "accuracy",
     "auroc",
@@ -58,10 +61,12 @@ __all__ = [
     "classification_metrics",
     "confidence_histogram",
     "coverage",
+    "directions",
     "ensemble_log_probabilities",
     "expected_calibration_error",
     "gaussian_crps",
     "gaussian_nll",
+    "labels",
     "maximum_calibration_error",
     "maximum_probability",
     "mixture_coverage",
@@ -72,6 +77,7 @@ __all__ = [
     "ood_auroc",
     "ood_metrics",
     "predictive_entropy",
+    "register",
     "regression_metrics",
     "root_mean_squared_error",
 ]

@@ -1,105 +1,186 @@
-"""All metrics of S draws at once, in both readings."""
+"""All registered metrics of S draws at once: per draw, and of the ensemble."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TypeAlias
 
 from torch import Tensor
 
-from dims.prediction.metrics.calibration import (
-    expected_calibration_error,
-    maximum_calibration_error,
+from dims.prediction.metrics import shipped  # noqa: F401  (it registers the metrics)
+from dims.prediction.metrics.checks import (
+    check_draw_axis,
+    check_draws,
+    check_noise,
+    check_paired,
 )
-from dims.prediction.metrics.checks import check_draw_axis, check_draws
-from dims.prediction.metrics.classification import (
-    accuracy,
-    auroc,
-    brier_mean,
-    brier_sum,
-    ensemble_log_probabilities,
-    negative_log_likelihood,
-)
-from dims.prediction.metrics.detection import mutual_information, ood_auroc, predictive_entropy
-from dims.prediction.metrics.regression import (
-    coverage,
-    gaussian_crps,
-    gaussian_nll,
-    mixture_coverage,
-    mixture_crps,
-    mixture_nll,
-    root_mean_squared_error,
-)
+from dims.prediction.metrics.classification import ensemble_log_probabilities
+from dims.prediction.metrics.detection import ood_auroc
+from dims.prediction.metrics.registry import Metric, call, registered
 
-__all__ = ["Metrics", "classification_metrics", "ood_metrics", "regression_metrics"]
+__all__ = [
+    "Metrics",
+    "classification_metrics",
+    "density_metrics",
+    "ood_metrics",
+    "regression_metrics",
+    "regression_ood_metrics",
+]
 
 Metrics: TypeAlias = dict[str, dict[str, float]]
-"""The readings "per_sample", "per_sample_error" and "ensemble", each from metric name to value."""
+"""Metrics by name, three times: "per_sample" (per-draw metrics, their mean over the draws),
+"per_sample_error" (the standard error of that mean) and "ensemble" (ensemble metrics)."""
 
 
 def classification_metrics(log_probabilities: Tensor, labels: Tensor, bins: int = 10) -> Metrics:
-    """All classification metrics of S draws, log_probabilities (S, N, C) and labels (N,)."""
+    """All classification metrics of S draws.
+
+    Args:
+        log_probabilities: Of each draw, (S, N, C).
+        labels: Class numbers, (N,).
+        bins: Number of bins of the calibration errors.
+
+    Returns:
+        The per-draw metrics and the ensemble metrics.
+
+    Raises:
+        ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> log_p = torch.log_softmax(logits, dim=-1)             # (S, N, C)
+        >>> dims.metrics.classification_metrics(log_p, labels)["ensemble"]["nll"]
+    """
     log_p = check_draws(log_probabilities, "log_probabilities")
-
-    def all_metrics(predictive: Tensor) -> dict[str, Tensor]:
-        return {
-            "accuracy": accuracy(predictive, labels),
-            "nll": negative_log_likelihood(predictive, labels),
-            "brier_sum": brier_sum(predictive, labels),
-            "brier_mean": brier_mean(predictive, labels),
-            "ece": expected_calibration_error(predictive, labels, bins),
-            "mce": maximum_calibration_error(predictive, labels, bins),
-            "auroc": auroc(predictive, labels),
-        }
-
-    return _readings(all_metrics(log_p), all_metrics(ensemble_log_probabilities(log_p)))
+    average = ensemble_log_probabilities(log_p)
+    return _evaluate(
+        registered("classification"),
+        lambda function: call(function, log_p, labels, bins=bins),
+        lambda function: call(function, average, labels, bins=bins),
+    )
 
 
 def ood_metrics(log_probabilities_in: Tensor, log_probabilities_out: Tensor) -> Metrics:
-    """AUROC of telling inputs (S, N_out, C) from (S, N_in, C) by the uncertainty of S draws.
+    """AUROC of separating OOD from in-distribution inputs by the uncertainty of S draws.
 
-    Mutual information compares draws, so it has no per-sample reading.
+    Mutual information compares draws, so it has no per-draw value.
+
+    Args:
+        log_probabilities_in: At in-distribution inputs, (S, N_in, C).
+        log_probabilities_out: Of the same draws at out-of-distribution inputs, (S, N_out, C).
+
+    Returns:
+        The per-draw metrics and the ensemble metrics.
+
+    Raises:
+        ValueError: The two differ in draws or classes, or are not log-probabilities.
+
+    Example:
+        >>> inside, outside = draws.predict(x), draws.predict(x_other)
+        >>> dims.metrics.ood_metrics(inside.log_probabilities, outside.log_probabilities)
     """
-    known = check_draws(log_probabilities_in, "log_probabilities_in")
-    foreign = check_draws(log_probabilities_out, "log_probabilities_out")
-    if (known.shape[0], known.shape[2]) != (foreign.shape[0], foreign.shape[2]):
+    inside = check_draws(log_probabilities_in, "log_probabilities_in")
+    outside = check_draws(log_probabilities_out, "log_probabilities_out")
+    if (inside.shape[0], inside.shape[2]) != (outside.shape[0], outside.shape[2]):
         raise ValueError(
-            f"log_probabilities_in {tuple(known.shape)} and log_probabilities_out "
-            f"{tuple(foreign.shape)} must have the same draws and classes; predict both with "
+            f"log_probabilities_in {tuple(inside.shape)} and log_probabilities_out "
+            f"{tuple(outside.shape)} must have the same draws and classes; predict both with "
             "the same draws"
         )
-
-    def both_scores(known: Tensor, foreign: Tensor) -> dict[str, Tensor]:
-        return {
-            "auroc_entropy": ood_auroc(predictive_entropy(known), predictive_entropy(foreign)),
-            # −max log p ranks like −max p and has fewer ties near p = 1.
-            "auroc_max_probability": ood_auroc(-known.amax(dim=-1), -foreign.amax(dim=-1)),
-        }
-
-    ensemble = both_scores(ensemble_log_probabilities(known), ensemble_log_probabilities(foreign))
-    ensemble["auroc_mutual_information"] = ood_auroc(
-        mutual_information(known), mutual_information(foreign)
+    averages = (ensemble_log_probabilities(inside), ensemble_log_probabilities(outside))
+    return _evaluate(
+        registered("classification_ood"),
+        lambda score: ood_auroc(score(inside), score(outside)),
+        lambda score: ood_auroc(score(averages[0]), score(averages[1])),
     )
-    return _readings(both_scores(known, foreign), ensemble)
 
 
 def regression_metrics(
     means: Tensor, targets: Tensor, noise_std: float | Tensor, level: float = 0.95
 ) -> Metrics:
-    """All regression metrics of S draws, means (S, N) or (S, N, D) and targets (N,) or (N, D)."""
+    """All regression metrics of S draws with Gaussian noise.
+
+    Args:
+        means: Of each draw, (S, N) or (S, N, D).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+        level: Probability of the central intervals of `coverage`.
+
+    Returns:
+        The per-draw metrics and the ensemble metrics.
+
+    Raises:
+        ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> dims.metrics.regression_metrics(means, targets, 0.1)["ensemble"]["crps"]
+    """
     means = check_draw_axis(means, targets)
-    per_draw = {
-        "nll": gaussian_nll(means, targets, noise_std),
-        "rmse": root_mean_squared_error(means, targets),
-        "coverage": coverage(means, targets, noise_std, level),
-        "crps": gaussian_crps(means, targets, noise_std),
-    }
-    ensemble = {
-        "nll": mixture_nll(means, targets, noise_std),
-        "rmse": root_mean_squared_error(means.double().mean(dim=0), targets),
-        "coverage": mixture_coverage(means, targets, noise_std, level),
-        "crps": mixture_crps(means, targets, noise_std),
-    }
+    checked, _ = check_paired(means, targets)
+    spread = check_noise(noise_std, checked).square().mean(dim=0) + checked.var(0, correction=0)
+    average, std = checked.mean(dim=0), spread.sqrt()
+    return _evaluate(
+        registered("regression"),
+        lambda function: call(function, means, targets, noise_std=noise_std, level=level),
+        lambda function: call(function, average, targets, noise_std=std, level=level),
+    )
+
+
+def density_metrics(log_densities: Tensor, means: Tensor, targets: Tensor) -> Metrics:
+    """NLL, and the regression metrics of means alone, for draws of any likelihood.
+
+    Args:
+        log_densities: log p(y|θₛ) of each draw and point, (S, N).
+        means: The expected target of each draw, (S, N, D).
+        targets: (N, D).
+
+    Returns:
+        The per-draw metrics and the ensemble metrics.
+    """
+    log_p = log_densities.detach().double()
+    mixture = log_p.logsumexp(dim=0) - math.log(log_p.shape[0])
+    nll = _readings({"nll": -log_p.mean(dim=-1)}, {"nll": -mixture.mean(dim=-1)})
+    means = check_draw_axis(means, targets).double()
+    rest = _evaluate(
+        [metric for metric in registered("regression") if not metric.takes("noise_std")],
+        lambda function: call(function, means, targets),
+        lambda function: call(function, means.mean(dim=0), targets),
+    )
+    return {reading: {**nll[reading], **rest[reading]} for reading in nll}
+
+
+def regression_ood_metrics(
+    inside: tuple[Tensor, Tensor], outside: tuple[Tensor, Tensor]
+) -> Metrics:
+    """AUROC of separating OOD from in-distribution inputs by the predictive variance.
+
+    Args:
+        inside: Epistemic and aleatoric variance at in-distribution inputs, (N_in, C) each.
+        outside: The same at out-of-distribution inputs, (N_out, C) each.
+
+    Returns:
+        Ensemble metrics; a single draw has no variance but the noise.
+    """
+    scores = ((m.name, m.ensemble or m.function) for m in registered("regression_ood"))
+    return _readings(
+        {}, {name: ood_auroc(score(*inside), score(*outside)) for name, score in scores if score}
+    )
+
+
+def _evaluate(
+    metrics: list[Metric],
+    of_draws: Callable[[Callable[..., Tensor]], Tensor],
+    of_average: Callable[[Callable[..., Tensor]], Tensor],
+) -> Metrics:
+    """Call the functions of each metric with the draws, and with their average."""
+    per_draw, ensemble = {}, {}
+    for metric in metrics:
+        if metric.function is not None:
+            per_draw[metric.name] = of_draws(metric.function)
+        if metric.ensemble is not None:
+            ensemble[metric.name] = of_draws(metric.ensemble)
+        elif metric.function is not None:
+            ensemble[metric.name] = of_average(metric.function)
     return _readings(per_draw, ensemble)
 
 

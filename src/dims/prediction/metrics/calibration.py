@@ -22,7 +22,13 @@ _EDGE_SLACK = 1e-12
 
 
 class CalibrationBins(NamedTuple):
-    """What a reliability diagram shows; all fields (..., bins), nan where a bin is empty."""
+    """What a reliability diagram shows; all fields (..., bins), nan where a bin is empty.
+
+    Attributes:
+        inputs: Number of inputs in each bin.
+        confidence: Their mean confidence.
+        accuracy: The share of them that is classified correctly.
+    """
 
     inputs: Tensor
     confidence: Tensor
@@ -30,7 +36,20 @@ class CalibrationBins(NamedTuple):
 
 
 def calibration_bins(confidence: Tensor, correct: Tensor, bins: int = 10) -> CalibrationBins:
-    """Inputs, mean confidence and accuracy in the bins ((b − 1)/B, b/B]; 0 belongs to the first."""
+    """Inputs, mean confidence and accuracy in the bins ((b − 1)/B, b/B]; 0 belongs to the first.
+
+    Args:
+        confidence: Of the predicted class, in [0, 1], (..., N).
+        correct: Whether the predicted class is the label, bool, (..., N).
+        bins: Number of bins of equal width.
+
+    Returns:
+        What a reliability diagram shows.
+
+    Raises:
+        TypeError: `bins` is not an int, or `correct` not bool.
+        ValueError: Shapes or values are not as described.
+    """
     confidence = to_float64(confidence, "confidence")
     if isinstance(bins, bool) or not isinstance(bins, int):
         raise TypeError(f"bins must be an int, got {type(bins).__name__}; 10 or 15 are usual")
@@ -57,9 +76,20 @@ def calibration_bins(confidence: Tensor, correct: Tensor, bins: int = 10) -> Cal
 
 
 def confidence_histogram(confidence: Tensor, bins: int = 20) -> Tensor:
-    """Shares of inputs in the bins ((b − 1)/B, b/B], (..., N) → (..., B); 0 belongs to the first.
+    """Shares of inputs in the bins ((b − 1)/B, b/B]; 0 belongs to the first.
 
-    Beside each other, those of known and of foreign inputs show what an AUROC is made of.
+    Beside each other, those of in-distribution and of OOD inputs show what an AUROC is made of.
+
+    Args:
+        confidence: In [0, 1], (..., N).
+        bins: Number of bins of equal width.
+
+    Returns:
+        Shares that sum to 1, (..., bins).
+
+    Example:
+        >>> confidence = dims.metrics.maximum_probability(predictive.log_probabilities)
+        >>> dims.metrics.confidence_histogram(confidence)                    # (S, 20)
     """
     confidence = to_float64(confidence, "confidence")
     nothing = torch.zeros_like(confidence, dtype=torch.bool)
@@ -67,13 +97,31 @@ def confidence_histogram(confidence: Tensor, bins: int = 20) -> Tensor:
 
 
 def expected_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
-    """Gap between accuracy and confidence, averaged over inputs: Σ_b (N_b/N) |acc_b − conf_b|."""
+    """Gap between accuracy and confidence, averaged over inputs: Σ_b (N_b/N) |acc_b − conf_b|.
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+        bins: Number of bins of equal width.
+
+    Returns:
+        One float64 number per predictive, (...).
+    """
     count, gap = _calibration_gaps(log_probabilities, labels, bins)
     return (count * gap).sum(dim=-1) / count.sum(dim=-1)
 
 
 def maximum_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: int = 10) -> Tensor:
-    """Gap between accuracy and confidence in the worst bin: max_b |acc_b − conf_b|, N_b > 0."""
+    """Gap between accuracy and confidence in the worst bin: max_b |acc_b − conf_b|, N_b > 0.
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+        bins: Number of bins of equal width.
+
+    Returns:
+        One float64 number per predictive, (...).
+    """
     return _calibration_gaps(log_probabilities, labels, bins)[1].amax(dim=-1)
 
 

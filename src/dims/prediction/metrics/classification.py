@@ -24,27 +24,71 @@ def accuracy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
     """Share of inputs whose most probable class is the label: (1/N) Σₙ [argmax_c p_nc = yₙ].
 
     A tie goes to the lowest class number; draws that are certain and contradict each other tie.
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+
+    Returns:
+        One float64 number per predictive, (...).
+
+    Raises:
+        ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> dims.metrics.accuracy(predictive.log_probabilities, labels)      # of each draw, (S,)
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     return (log_p.argmax(dim=-1) == labels).double().mean(dim=-1)
 
 
 def negative_log_likelihood(log_probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Mean surprise at the labels: −(1/N) Σₙ log p(yₙ)."""
+    """Mean surprise at the labels: −(1/N) Σₙ log p(yₙ).
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+
+    Returns:
+        One float64 number per predictive, (...).
+
+    Raises:
+        ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> log_p = dims.metrics.ensemble_log_probabilities(predictive.log_probabilities)
+        >>> dims.metrics.negative_log_likelihood(log_p, labels)              # of the ensemble
+    """
     log_p, labels = check_labelled(log_probabilities, labels)
     index = labels.expand(log_p.shape[:-1]).unsqueeze(-1)
     return -log_p.gather(-1, index).squeeze(-1).mean(dim=-1)
 
 
 def brier_sum(log_probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Brier score summed over classes, from 0 to 2: (1/N) Σₙ Σ_c (p_nc − [yₙ = c])²."""
+    """Brier score summed over classes, from 0 to 2: (1/N) Σₙ Σ_c (p_nc − [yₙ = c])².
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+
+    Returns:
+        One float64 number per predictive, (...).
+    """
     log_p, labels = check_labelled(log_probabilities, labels)
     one_hot = torch.nn.functional.one_hot(labels, log_p.shape[-1])
     return (log_p.exp() - one_hot).square().sum(dim=-1).mean(dim=-1)
 
 
 def brier_mean(log_probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Brier score averaged over C classes, from 0 to 2/C: `brier_sum` / C."""
+    """Brier score averaged over C classes, from 0 to 2/C: `brier_sum` / C.
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+
+    Returns:
+        One float64 number per predictive, (...).
+    """
     return brier_sum(log_probabilities, labels) / log_probabilities.shape[-1]
 
 
@@ -53,6 +97,13 @@ def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
     AUROC_c = P(p_c of an input of class c > p_c of another input) + ½ P(equal). Two classes give
     the ordinary AUROC; nan where no class has both positives and negatives.
+
+    Args:
+        log_probabilities: Of one predictive or of several, (..., N, C).
+        labels: Class numbers, (N,).
+
+    Returns:
+        One float64 number per predictive, (...).
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     present = labels.unique().tolist()
@@ -69,6 +120,13 @@ def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
 
 def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
-    """Average the predictives of S draws, (S, N, C) → (N, C): log p̄ = logsumexpₛ log pₛ − log S."""
+    """Average the predictives of S draws: log p̄ = logsumexpₛ log pₛ − log S.
+
+    Args:
+        log_probabilities: Of each draw, (S, N, C).
+
+    Returns:
+        Log-probabilities of the ensemble, (N, C), in float64.
+    """
     log_p = check_draws(log_probabilities, "log_probabilities")
     return log_p.logsumexp(dim=0) - math.log(log_p.shape[0])

@@ -1,4 +1,4 @@
-"""Out-of-distribution detection: a foreign input should look more uncertain than a known one."""
+"""OOD detection: an out-of-distribution input should look more uncertain than one inside."""
 
 from __future__ import annotations
 
@@ -13,39 +13,74 @@ __all__ = ["maximum_probability", "mutual_information", "ood_auroc", "predictive
 
 
 def predictive_entropy(log_probabilities: Tensor) -> Tensor:
-    """Entropy of each predictive in nats, (..., N, C) → (..., N): −Σ_c p_c log p_c."""
+    """Entropy of each predictive in nats: −Σ_c p_c log p_c.
+
+    Args:
+        log_probabilities: (..., N, C).
+
+    Returns:
+        (..., N), in float64.
+    """
     log_p = check_log_probabilities(log_probabilities, "log_probabilities")
     # 0 · log 0 = 0: a finite stand-in for −inf makes the product 0.
     return -(log_p.exp() * log_p.clamp(min=torch.finfo(log_p.dtype).min)).sum(dim=-1)
 
 
 def maximum_probability(log_probabilities: Tensor) -> Tensor:
-    """Confidence of each predictive, (..., N, C) → (..., N): max_c p_c."""
+    """Confidence of each predictive: max_c p_c.
+
+    Args:
+        log_probabilities: (..., N, C).
+
+    Returns:
+        (..., N), in float64.
+    """
     return check_log_probabilities(log_probabilities, "log_probabilities").amax(dim=-1).exp()
 
 
 def mutual_information(log_probabilities: Tensor) -> Tensor:
-    """Disagreement of the draws in nats, (S, N, C) → (N,): H[p̄] − (1/S) Σₛ H[pₛ] ≥ 0."""
+    """Disagreement of the draws in nats: H[p̄] − (1/S) Σₛ H[pₛ] ≥ 0.
+
+    Args:
+        log_probabilities: Of each draw, (S, N, C).
+
+    Returns:
+        (N,), in float64.
+    """
     log_p = check_draws(log_probabilities, "log_probabilities")
     total = predictive_entropy(ensemble_log_probabilities(log_p))
     return (total - predictive_entropy(log_p).mean(dim=0)).clamp(min=0.0)
 
 
 def ood_auroc(uncertainty_in: Tensor, uncertainty_out: Tensor) -> Tensor:
-    """How well an uncertainty tells foreign inputs apart: P(out > in) + ½ P(out = in).
+    """AUROC of an uncertainty u as a detector of OOD inputs: P(u_out > u_in) + ½ P(u_out = u_in).
 
-    Shapes (..., N_in) and (..., N_out); 1 is perfect, ½ is chance.
+    1 is perfect, ½ is chance.
+
+    Args:
+        uncertainty_in: At in-distribution inputs, (..., N_in).
+        uncertainty_out: At out-of-distribution inputs, (..., N_out).
+
+    Returns:
+        One float64 number per predictive, (...).
+
+    Raises:
+        ValueError: There are NaN or scalars, or the leading axes differ.
+
+    Example:
+        >>> inside, outside = draws.predict(x), draws.predict(x_other)
+        >>> dims.metrics.ood_auroc(inside.entropy, outside.entropy)
     """
-    known = to_float64(uncertainty_in, "uncertainty_in")
-    foreign = to_float64(uncertainty_out, "uncertainty_out")
-    for name, scores in (("uncertainty_in", known), ("uncertainty_out", foreign)):
+    inside = to_float64(uncertainty_in, "uncertainty_in")
+    outside = to_float64(uncertainty_out, "uncertainty_out")
+    for name, scores in (("uncertainty_in", inside), ("uncertainty_out", outside)):
         if scores.ndim == 0:
             raise ValueError(f"{name} must have shape (..., N), got a scalar; pass one per input")
         if scores.isnan().any():
             raise ValueError(f"{name} contains NaN; leave out failed draws first")
-    if known.shape[:-1] != foreign.shape[:-1]:
+    if inside.shape[:-1] != outside.shape[:-1]:
         raise ValueError(
-            f"uncertainty_in {tuple(known.shape)} and uncertainty_out {tuple(foreign.shape)} must "
+            f"uncertainty_in {tuple(inside.shape)} and uncertainty_out {tuple(outside.shape)} must "
             "agree in all axes but the last; use the same draws for both"
         )
-    return chance_of_exceeding(known, foreign)
+    return chance_of_exceeding(inside, outside)

@@ -24,18 +24,53 @@ __all__ = [
 
 
 def root_mean_squared_error(means: Tensor, targets: Tensor) -> Tensor:
-    """Typical distance of mean and target over inputs and outputs: √(1/(ND) Σ (y − μ)²)."""
+    """Typical distance of mean and target over inputs and outputs: √(1/(ND) Σ (y − μ)²).
+
+    Args:
+        means: Of one predictive or of several, (..., *targets.shape).
+        targets: (N,) or (N, D).
+
+    Returns:
+        One float64 number per predictive, (...).
+
+    Raises:
+        ValueError: Shapes or values are not as described.
+    """
     means, targets = check_paired(means, targets)
     return _over_inputs((targets - means).square(), targets).sqrt()
 
 
 def gaussian_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Tensor:
-    """Mean over inputs of −Σ_d log N(y_d | μ_d, σ²), constants included."""
+    """Mean over inputs of −Σ_d log N(y_d | μ_d, σ²), constants included.
+
+    Args:
+        means: Of one predictive or of several, (..., *targets.shape).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+
+    Returns:
+        One float64 number per predictive, (...).
+
+    Raises:
+        ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> dims.metrics.gaussian_nll(predictive.samples, y, 0.1)            # of each draw, (S,)
+    """
     return -_log_density(means, targets, noise_std).mean(dim=-1)
 
 
 def mixture_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Tensor:
-    """Mean over inputs of −log (1/S) Σₛ Π_d N(y_d | μₛ_d, σ²), for means (S, *targets.shape)."""
+    """Mean over inputs of −log (1/S) Σₛ Π_d N(y_d | μₛ_d, σ²), constants included.
+
+    Args:
+        means: Of each draw, (S, *targets.shape).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+
+    Returns:
+        A float64 number.
+    """
     log_density = _log_density(check_draw_axis(means, targets), targets, noise_std)
     return -(log_density.logsumexp(dim=0) - math.log(log_density.shape[0])).mean(dim=-1)
 
@@ -43,7 +78,17 @@ def mixture_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Te
 def coverage(
     means: Tensor, targets: Tensor, noise_std: float | Tensor, level: float = 0.95
 ) -> Tensor:
-    """Share of targets in the central interval of that level: |2F(y) − 1| ≤ level."""
+    """Share of targets in the central interval of that level: |2F(y) − 1| ≤ level.
+
+    Args:
+        means: Of one predictive or of several, (..., *targets.shape).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+        level: Probability of the interval.
+
+    Returns:
+        One float64 number per predictive, (...).
+    """
     centred = _centred_cdf(means, targets, noise_std)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
 
@@ -51,7 +96,17 @@ def coverage(
 def mixture_coverage(
     means: Tensor, targets: Tensor, noise_std: float | Tensor, level: float = 0.95
 ) -> Tensor:
-    """`coverage` of the mixture, whose distribution function is F = (1/S) Σₛ Fₛ."""
+    """`coverage` of the mixture, whose distribution function is F = (1/S) Σₛ Fₛ.
+
+    Args:
+        means: Of each draw, (S, *targets.shape).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+        level: Probability of the interval.
+
+    Returns:
+        A float64 number.
+    """
     centred = _centred_cdf(check_draw_axis(means, targets), targets, noise_std).mean(dim=0)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
 
@@ -60,6 +115,14 @@ def gaussian_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> 
     """Continuous ranked probability score of a Gaussian: E|X − y| − ½ E|X − X′|.
 
     The second term is σ/√π; averaged over inputs and outputs (Gneiting and Raftery 2007).
+
+    Args:
+        means: Of one predictive or of several, (..., *targets.shape).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+
+    Returns:
+        One float64 number per predictive, (...).
     """
     means, targets = check_paired(means, targets)
     std = check_noise(noise_std, means)
@@ -71,6 +134,14 @@ def mixture_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> T
     """CRPS of an equal-weight mixture of S Gaussians, in closed form (Grimit et al. 2006).
 
     (1/S) Σᵢ A(y − μᵢ, σᵢ) − 1/(2S²) Σᵢⱼ A(μᵢ − μⱼ, √(σᵢ² + σⱼ²)), A(m, s) = E|N(m, s²)|.
+
+    Args:
+        means: Of each draw, (S, *targets.shape).
+        targets: (N,) or (N, D).
+        noise_std: σ, a number or a tensor that broadcasts to the means.
+
+    Returns:
+        A float64 number.
     """
     means, targets = check_paired(check_draw_axis(means, targets), targets)
     std = check_noise(noise_std, means)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.mechanics.integrate import resolve_solver
 from dims.mechanics.status import Status
+from dims.sampling.settings import decode
 from dims.surface.loss import LossSurface
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def _advice_on_run(draws: Draws) -> list[str]:
         norm = float(slope.double().norm())
         if norm > STEEP:
             advice.append(
-                f"θ* is no minimum of the sampled loss (gradient norm {norm:.3g}): dims.fit(..., "
-                "refine=True) (dims sample --refine), or train longer"
+                f"θ* is not a minimum of the sampled loss (gradient norm {norm:.3g}): "
+                "dims.fit(..., refine=True) (dims sample --refine), or train longer"
             )
     low, high = PRIOR_BOUNDS
     prior = surface.prior_precision.double()
@@ -91,12 +92,12 @@ def _advice_on_rest(draws: Draws) -> list[str]:
     if draws.verdict is not None:
         verdicts = Counter(draws.verdict)
         moving, saddles = verdicts["NOT_AT_REST"], verdicts["SADDLE"]
-        said = [(moving, "not at rest"), (saddles, "on a saddle, no minimum yet")]
+        said = [(moving, "not at rest"), (saddles, "on a saddle, not a minimum yet")]
         return [f"{counted(number, 'draw')} {what}: {longer}" for number, what in said if number]
     advice = []
     steep = int((draws.gradient_norm > STEEP).sum())
     if steep:
-        unsettled = draws.settings.get("settle") is None
+        unsettled = draws.settings.get("settle") in (None, "none")
         advice.append(
             f"{counted(steep, 'draw')} with a gradient norm above {STEEP:g} (a slope of 45°), not "
             f"at rest: {_longer(draws, 'stiff') if unsettled else longer}"
@@ -104,7 +105,7 @@ def _advice_on_rest(draws: Draws) -> list[str]:
     saddles = int((draws.smallest_eigenvalue < 0).sum())
     if saddles:
         advice.append(
-            f"{counted(saddles, 'draw')} with negative curvature, no minimum yet: {longer}"
+            f"{counted(saddles, 'draw')} with negative curvature, not a minimum yet: {longer}"
         )
     return advice
 
@@ -123,10 +124,14 @@ def _longer(draws: Draws, settle: str = "full") -> str:
 def _tighter(draws: Draws) -> str:
     """A tenth of the tolerance; settings of a file may hold anything."""
     try:
-        solver = resolve_solver(draws.settings["solver"], draws.settings["tolerance"])
+        given = decode("solver", draws.settings["solver"])
+        solver = resolve_solver(given, draws.settings["tolerance"])
         tolerance = 0.1 * float(vars(solver)["tolerance"])
     except (KeyError, TypeError, ValueError):
         return "tighten the tolerance"
+    if not isinstance(given, str):
+        name = type(solver).__name__
+        return f"posterior.sample(..., solver=dims.{name}(tolerance={tolerance:g}))"
     return f"posterior.sample(..., tolerance={tolerance:g}) (dims sample --tolerance {tolerance:g})"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,28 +14,24 @@ from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, Vector
 from dims.model.training_data import Inputs
-from dims.prediction.predictive import Predictive, predictive_of
-from dims.sampling.draws.summary import summarise
-
-__all__ = ["LINEARISED_METHODS", "ROW_NUMBERS", "Draws"]
-
-# Methods whose draws are points of the tangent space at θ*, read by the linearised network.
-LINEARISED_METHODS = ("linla",)
-
-# The diagnostics with one float64 number a draw.
-ROW_NUMBERS = (
-    "loss",
-    "gradient_norm",
-    "smallest_eigenvalue",
-    "displacement",
-    "kinetic_energy",
-    "energy_violation",
-    "energy_balance",
-    "arc_length",
+from dims.prediction.predictive import Predictive
+from dims.sampling.draws.fields import (
+    LINEARISED_METHODS,
+    ROW_NUMBERS,
+    ROW_TENSORS,
+    SAVED_TENSORS,
+    check_parameters,
+    checked_fields,
+    row_indices,
 )
+from dims.sampling.draws.measure import measure as measured
+from dims.sampling.draws.summary import summarise
+from dims.surface.loss import LossSurface
+
+__all__ = ["LINEARISED_METHODS", "ROW_NUMBERS", "ROW_TENSORS", "SAVED_TENSORS", "Draws"]
 
 
-def _not_computed() -> Tensor:
+def _left_out() -> Tensor:
     return torch.empty(0, dtype=torch.float64)
 
 
@@ -46,56 +41,106 @@ def _no_evaluations() -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draws:
-    """S draws of θ around the trained θ* of one network.
+    """S draws of θ around the trained θ* of one network: what every sampler returns.
 
-    What is left out is not known: NaN, no status, no evaluations. Loss, gradient norm, smallest
-    Hessian eigenvalue and displacement (by settling) are those of the delivered draw; energies,
-    arc length and evaluations those of its trajectory.
+    What is left out is not known: NaN, no status, no evaluations, no saved times. Loss, gradient
+    norm, smallest eigenvalue and displacement belong to the delivered draw; energies, arc length
+    and evaluations to its trajectory.
+
+    Attributes:
+        parameters: The draws, (S, K).
+        method: The name of the sampler.
+        surface: A `LossSurface`, or the network alone after loading without data.
+        map_parameters: θ*, (K,).
+        status: How each trajectory ended; None where there was none.
+        loss: Loss of each draw, (S,), as all numbers below.
+        gradient_norm: Norm of the gradient of the loss.
+        smallest_eigenvalue: Smallest eigenvalue of the Hessian of the loss.
+        displacement: How far settling moved the draw.
+        kinetic_energy: Kinetic energy at the end of the trajectory.
+        energy_violation: Largest relative violation of the energy law.
+        energy_balance: Energy lost, less what friction took.
+        arc_length: Length of the trajectory on the graph of the loss.
+        evaluations: Gradients and Hessian-vector products that the trajectory took.
+        verdict: Names of `dims.certify`'s verdicts; None if draws were not certified.
+        seed: The seed of the perturbations.
+        settings: The settings of the sampler, in JSON's types.
+        times: Saved times, (T,); see `at`.
+        saved: Positions at those times, as the particle passed, not settled, (S, T, K).
+        saved_loss: Loss there, (S, T).
+        saved_gradient_norm: Norm of the gradient there, (S, T).
+
+    Example:
+        >>> draws = posterior.sample(30)
+        >>> draws.predict(x).metrics(y)
     """
 
     parameters: RowVectors
     method: str
-    surface: BatchedNetwork  # a LossSurface, or the network alone after loading without data
+    surface: BatchedNetwork
     map_parameters: Vector
     status: Sequence[Status | None] = ()
-    loss: RowScalars = field(default_factory=_not_computed)
-    gradient_norm: RowScalars = field(default_factory=_not_computed)
-    smallest_eigenvalue: RowScalars = field(default_factory=_not_computed)
-    displacement: RowScalars = field(default_factory=_not_computed)
-    kinetic_energy: RowScalars = field(default_factory=_not_computed)
-    energy_violation: RowScalars = field(default_factory=_not_computed)
-    energy_balance: RowScalars = field(default_factory=_not_computed)
-    arc_length: RowScalars = field(default_factory=_not_computed)
+    loss: RowScalars = field(default_factory=_left_out)
+    gradient_norm: RowScalars = field(default_factory=_left_out)
+    smallest_eigenvalue: RowScalars = field(default_factory=_left_out)
+    displacement: RowScalars = field(default_factory=_left_out)
+    kinetic_energy: RowScalars = field(default_factory=_left_out)
+    energy_violation: RowScalars = field(default_factory=_left_out)
+    energy_balance: RowScalars = field(default_factory=_left_out)
+    arc_length: RowScalars = field(default_factory=_left_out)
     evaluations: RowIntegers = field(default_factory=_no_evaluations)
     verdict: Sequence[str] | None = None
     seed: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    times: Tensor = field(default_factory=_left_out)
+    saved: Tensor = field(default_factory=_left_out)
+    saved_loss: Tensor = field(default_factory=_left_out)
+    saved_gradient_norm: Tensor = field(default_factory=_left_out)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.method, str) or not self.method:
-            raise ValueError(f"method: expected a name such as 'dims', got {self.method!r}")
-        self._check_parameters()
-        rows, device = len(self.parameters), self.parameters.device
-        filled: dict[str, Any] = {
-            "parameters": self.parameters.detach(),
-            "map_parameters": self.map_parameters.detach(),
-            "settings": _check_settings(self.settings),
-        }
-        for name in ROW_NUMBERS:
-            known = _check_rows(name, getattr(self, name), rows)
-            unknown = torch.full((rows,), torch.nan, dtype=torch.float64)
-            filled[name] = (unknown if known is None else known).to(device, torch.float64)
-        counts = _check_rows("evaluations", self.evaluations, rows)
-        counts = torch.zeros(rows) if counts is None else counts
-        filled["evaluations"] = counts.to(device, torch.int64)
-        for name in ("status", "verdict"):
-            entries = getattr(self, name)
-            if entries and len(entries) != rows:
-                raise ValueError(f"{name}: {len(entries)} entries for {rows} draws")
-        filled["status"] = list(self.status) or [None] * rows
-        filled["verdict"] = None if self.verdict is None else list(self.verdict)
-        for name, value in filled.items():
+        for name, value in checked_fields(self).items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_parameters(
+        cls,
+        surface: BatchedNetwork,
+        parameters: RowVectors,
+        method: str = "given",
+        map_parameters: Vector | None = None,
+        measure: bool = True,
+    ) -> Draws:
+        """Make draws of any parameter vectors, so that they predict like those of a sampler.
+
+        Args:
+            surface: The surface that they are points of, such as `posterior.surface`.
+            parameters: The vectors, (S, K).
+            method: A name for what made them.
+            map_parameters: The trained θ*, (K,); None takes the parameters of the module.
+            measure: Compute loss and gradient norm of each.
+
+        Returns:
+            S draws.
+
+        Raises:
+            TypeError: The vectors have another precision than the network, or the surface has no
+                training data to measure on.
+            ValueError: The vectors have another shape.
+
+        Example:
+            >>> draws = dims.Draws.from_parameters(posterior.surface, thetas)
+            >>> draws.predict(x).metrics(y)
+        """
+        check_parameters("parameters", parameters, 2, surface.vector)
+        if measure and not isinstance(surface, LossSurface):
+            raise TypeError("surface: it has no training data to measure on; give measure=False")
+        return cls(
+            parameters=parameters,
+            method=method,
+            surface=surface,
+            map_parameters=surface.initial if map_parameters is None else map_parameters,
+            **(measured(surface, parameters) if measure else {}),  # type: ignore[arg-type]
+        )
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -108,20 +153,86 @@ class Draws:
         """Whether the draws are read by the network linearised at θ*."""
         return self.method in LINEARISED_METHODS
 
+    def at(self, time: float) -> Draws:
+        """The draws as they were at a saved time: on their trajectories, not settled.
+
+        Args:
+            time: One of `times`, or max_time, which gives the delivered draws unless it was saved.
+
+        Returns:
+            Draws with the loss and gradient norm of that place and without saved times. What
+            belongs to a whole trajectory (energies, arc length, evaluations) is not known; a row
+            that failed before that time is where it failed, and its status says so.
+
+        Raises:
+            ValueError: Nothing was saved at that time.
+
+        Example:
+            >>> draws = posterior.sample(30, dims.DiMS(save_at=(3.0, 10.0)))
+            >>> draws.at(3.0).loss
+        """
+        known = self.times.tolist()
+        if time in known:
+            place = known.index(time)
+            return Draws(
+                parameters=self.saved[:, place],
+                method=self.method,
+                surface=self.surface,
+                map_parameters=self.map_parameters,
+                status=self.status,
+                loss=self.saved_loss[:, place],
+                gradient_norm=self.saved_gradient_norm[:, place],
+                seed=self.seed,
+                settings=self.settings,
+            )
+        if time == self.settings.get("max_time"):
+            nothing: dict[str, Any] = {name: _left_out() for name in ("times", *SAVED_TENSORS)}
+            return replace(self, **nothing)
+        listed = ", ".join(f"{entry:g}" for entry in known) or "none; give save_at=(...) to sample"
+        raise ValueError(f"time: {time} was not saved; saved times: {listed}")
+
     def select(self, rows: Any) -> Draws:
-        """The draws of a boolean mask, of a list of indices, or of a slice, in that order."""
-        index = _row_indices(rows, len(self))
+        """Choose draws.
+
+        Args:
+            rows: A boolean mask (S,), a list of indices or a slice.
+
+        Returns:
+            The chosen draws in that order, with all that is known of them.
+
+        Raises:
+            ValueError: A mask has another length.
+            IndexError: An index is out of range.
+            TypeError: `rows` is something else.
+
+        Example:
+            >>> low = draws.select(draws.loss < draws.loss.median())
+        """
+        index = row_indices(rows, len(self))
         chosen: dict[str, Any] = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if entry.name in ("parameters", "evaluations", *ROW_NUMBERS):
+            if entry.name in ROW_TENSORS:
                 chosen[entry.name] = value[index.to(value.device)]
             elif entry.name in ("status", "verdict") and value is not None:
                 chosen[entry.name] = [value[i] for i in index.tolist()]
         return replace(self, **chosen)
 
     def predict(self, inputs: Inputs) -> Predictive:
-        """The predictive distribution at new inputs, given like the training inputs."""
+        """The predictive distribution at new inputs.
+
+        Args:
+            inputs: New inputs, given like the training inputs.
+
+        Returns:
+            Samples, mean and uncertainty at each input.
+
+        Raises:
+            ValueError: There are no draws, or outputs are NaN or infinite.
+
+        Example:
+            >>> draws.predict(x).mean
+        """
         if len(self) == 0:
             raise ValueError("draws: there are none to predict with; select or sample at least one")
         thetas = self.parameters.to(self.surface.vector.device)
@@ -136,72 +247,50 @@ class Draws:
                 f"draws: the outputs of {broken[:10]} are NaN or infinite there; leave those draws "
                 "out with draws.select, or look at the inputs for outliers"
             )
-        return predictive_of(outputs, self.surface.likelihood)
+        return self.surface.likelihood.predictive(outputs)
 
     def summary(self) -> str:
-        """A report in plain text: how the draws ended, where they are, and what to do."""
+        """A report in plain text: how the draws ended, where they are, and what to do.
+
+        Returns:
+            Some lines to print.
+
+        Example:
+            >>> print(draws.summary())
+        """
         return summarise(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a safetensors file, whole or not at all; `dims.load` reads it."""
+        """Write a safetensors file, whole or not at all; `dims.load` reads it.
+
+        Args:
+            path: The file to write.
+            overwrite: Whether to replace an existing file.
+
+        Raises:
+            FileExistsError: The file exists and `overwrite` is False.
+            FileNotFoundError: Its folder does not exist.
+            OSError: It could not be written.
+
+        Example:
+            >>> draws.save("run.safetensors")
+        """
         from dims.sampling.draws.file import save  # it builds Draws, so it comes after them
 
         save(self, path, overwrite=overwrite)
 
     def to_datatree(self) -> Any:
-        """The draws as an ArviZ DataTree: one chain, `posterior` and `sample_stats`."""
+        """The draws as an ArviZ DataTree: one chain, `posterior` and `sample_stats`.
+
+        Returns:
+            An `xarray.DataTree`; saved times are a dimension `time`.
+
+        Raises:
+            ImportError: arviz-base is not installed.
+
+        Example:
+            >>> draws.to_datatree()["posterior/parameters"]
+        """
         from dims.sampling.draws.datatree import to_datatree  # arviz-base is an extra
 
         return to_datatree(self)
-
-    def _check_parameters(self) -> None:
-        vector = self.surface.vector
-        for name, ndim in (("parameters", 2), ("map_parameters", 1)):
-            tensor = getattr(self, name)
-            if not isinstance(tensor, Tensor) or tensor.dtype != vector.dtype:
-                kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-                raise TypeError(f"{name}: expected a tensor of {vector.dtype}, got {kind}")
-            if tensor.ndim != ndim or tensor.shape[-1] != vector.size:
-                expected = f"(draws, {vector.size})" if ndim == 2 else f"({vector.size},)"
-                raise ValueError(f"{name}: expected shape {expected}, got {tuple(tensor.shape)}")
-
-
-def _check_rows(name: str, values: Tensor, rows: int) -> Tensor | None:
-    """The values, or None where they were left out."""
-    if values.ndim == 1 and len(values) == 0:
-        return None
-    if values.shape != (rows,):
-        raise ValueError(f"{name}: expected shape ({rows},), got {tuple(values.shape)}")
-    return values.detach()
-
-
-def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that a file can hold: text keys, values of text, numbers or lists of them."""
-    checked = {}
-    for key, value in settings.items():
-        if not isinstance(key, str):
-            raise TypeError(f"settings: {key!r} is no text; keys must be names")
-        try:
-            checked[key] = json.loads(json.dumps(value))
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"settings: {key!r} is a {type(value).__name__}, which a file cannot hold; "
-                "give text or numbers"
-            ) from error
-    return checked
-
-
-def _row_indices(rows: Any, total: int) -> Tensor:
-    if isinstance(rows, slice):
-        return torch.arange(total)[rows]
-    index = torch.as_tensor(rows).detach().cpu()
-    if index.dtype == torch.bool:
-        if index.shape != (total,):
-            raise ValueError(f"rows: a mask of shape {tuple(index.shape)} for {total} draws")
-        return index.nonzero().squeeze(-1)
-    index = index.long() if index.numel() == 0 else index
-    if index.is_floating_point() or index.is_complex() or index.ndim != 1:
-        raise TypeError("rows: expected a boolean mask, a list of indices or a slice")
-    if ((index < -total) | (index >= total)).any():
-        raise IndexError(f"rows: {index.tolist()} with {total} draws, counted from 0")
-    return index

@@ -23,7 +23,7 @@ def to_datatree(draws: Draws) -> Any:
         import arviz_base
     except ImportError as error:
         raise ImportError("to_datatree needs arviz-base: pip install 'dims[arviz]'") from error
-    from dims.sampling.draws.container import ROW_NUMBERS
+    from dims.sampling.draws.fields import ROW_NUMBERS
 
     statistics: dict[str, Any] = {}
     for name in ROW_NUMBERS:
@@ -42,12 +42,24 @@ def to_datatree(draws: Draws) -> Any:
     if draws.verdict:
         statistics["verdict"] = np.array([draws.verdict])
     groups = {"posterior": {"parameters": draws.parameters.cpu().numpy()[None]}}
+    if len(draws.times):
+        groups["posterior"]["saved"] = draws.saved.cpu().numpy()[None]
+        for name in ("saved_loss", "saved_gradient_norm"):
+            statistics[name] = getattr(draws, name).cpu().numpy()[None]
     if statistics:
         groups["sample_stats"] = statistics
     tree = arviz_base.from_dict(
         groups,
-        dims={"parameters": ["parameter"]},
-        coords={"parameter": np.arange(draws.parameters.shape[1])},
+        dims={
+            "parameters": ["parameter"],
+            "saved": ["time", "parameter"],
+            "saved_loss": ["time"],
+            "saved_gradient_norm": ["time"],
+        },
+        coords={
+            "parameter": np.arange(draws.parameters.shape[1]),
+            "time": draws.times.cpu().numpy(),
+        },
     )
     tree.attrs |= {
         "method": draws.method,

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from dims.errors import DrawsFileError
 from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
-from dims.sampling.draws.container import ROW_NUMBERS, Draws
+from dims.sampling.draws.container import Draws
+from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS
 from dims.sampling.draws.header import Header, parse_header, write_header
 from dims.sampling.draws.signature import check_probe, check_signature, probe
-from dims.sampling.draws.storage import read, refuse_existing, write
+from dims.sampling.draws.storage import read, write
+from dims.sampling.files import refuse_existing
 from dims.surface.loss import LossSurface
 
 __all__ = ["SavedNetwork", "load", "save"]
@@ -59,10 +61,25 @@ def load(
     *,
     memory_budget: int | None = None,
 ) -> Draws:
-    """Read draws that `Draws.save` wrote, for the model they were made with.
+    """Read draws that `Draws.save` wrote.
 
-    The weights of `model` need not be trained: θ* is in the file. With the training data the
-    draws get their loss surface back; without, they predict. The model is copied, not modified.
+    Args:
+        path: The file.
+        model: The network they were made with. Its weights need not be trained: θ* is in the
+            file. It is copied, not modified.
+        data: The training data. With it the draws get their loss surface back; without, they
+            predict.
+        memory_budget: Bytes that the network may use at once; None takes the default.
+
+    Returns:
+        The draws as they were saved.
+
+    Raises:
+        DrawsFileError: The file is damaged, is not a file of draws, or belongs to another model or
+            other data.
+
+    Example:
+        >>> draws = dims.load("run.safetensors", model)
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
@@ -91,6 +108,7 @@ def load(
         seed=header.seed,
         settings=header.settings,
         **{name: tensors[name] for name in ROW_NUMBERS},
+        **{name: tensors[name] for name in ("times", *SAVED_TENSORS) if "times" in tensors},
     )
 
 
@@ -129,16 +147,16 @@ def _build_surface(
 
 def _tensors(draws: Draws) -> dict[str, Tensor]:
     codes = [NO_STATUS if status is None else status.code for status in draws.status]
-    small = {name: getattr(draws, name) for name in (*ROW_NUMBERS, "evaluations")}
+    small = {name: getattr(draws, name) for name in ("parameters", *ROW_NUMBERS, "evaluations")}
     small["map_parameters"] = draws.map_parameters
     small["prior_precision"] = draws.surface.prior_precision
     small["status"] = torch.tensor(codes, dtype=torch.int64)
+    if len(draws.times):
+        small |= {name: getattr(draws, name) for name in ("times", *SAVED_TENSORS)}
     outputs = probe(draws.surface, draws.map_parameters)
     if outputs is not None:
         small["probe"] = outputs
-    # Copies, because safetensors refuses tensors that share memory.
-    tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in small.items()}
-    return tensors | {"parameters": draws.parameters.cpu().contiguous()}
+    return {name: tensor.cpu() for name, tensor in small.items()}
 
 
 def _loss_at_map(surface: BatchedNetwork, theta: Tensor) -> float | None:
@@ -164,7 +182,10 @@ def _check_data(surface: LossSurface, header: Header) -> None:
 
 
 def _check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
-    """Every tensor of the file in the shape, precision and range it must have."""
+    """Every tensor of the file in the shape, precision and range it must have.
+
+    Those of saved times are in files of draws that have some.
+    """
     size = sum(_numel(entry.shape) for entry in header.entries if entry.role == "sampled")
     dtype = getattr(torch, next(e.dtype for e in header.entries if e.role == "sampled"))
     rows = len(tensors["parameters"]) if tensors.get("parameters", torch.empty(())).ndim else 0
@@ -175,6 +196,14 @@ def _check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
         "status": (torch.int64, (rows,)),
         **dict.fromkeys(ROW_NUMBERS, (torch.float64, (rows,))),
     }
+    if "times" in tensors:
+        count = tensors["times"].numel()
+        expected |= {
+            "times": (torch.float64, (count,)),
+            "saved": (dtype, (rows, count, size)),
+            "saved_loss": (torch.float64, (rows, count)),
+            "saved_gradient_norm": (torch.float64, (rows, count)),
+        }
     for name, (kind, shape) in expected.items():
         if name not in tensors:
             raise DrawsFileError(f"the file has no tensor {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import platform
@@ -15,17 +14,12 @@ import safetensors
 import torch
 
 from dims.errors import DrawsFileError
-from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from dims.model.likelihoods import Likelihood, likelihood_class
 from dims.sampling.draws.container import Draws
 from dims.sampling.draws.signature import ModelEntry, constant_hashes, hash_entries, model_entries
 
 __all__ = ["Header", "parse_header", "write_header"]
 
-LIKELIHOODS: dict[str, type[Likelihood]] = {
-    "gaussian": Gaussian,
-    "bernoulli": Bernoulli,
-    "categorical": Categorical,
-}
 POINT = re.compile(r"(float|bool|u?int\d{1,2})\[((?:\d{1,9}(?:,\d{1,9}){0,15})?)\]")
 DEEPEST_INPUTS = 16
 
@@ -38,7 +32,8 @@ class Header:
     seed: int | None
     settings: dict[str, Any]
     verdict: list[str] | None
-    likelihood: Likelihood
+    likelihood_name: str
+    likelihood_settings: dict[str, Any]
     points: int
     effective_points: float
     loss_scale: float
@@ -53,16 +48,36 @@ class Header:
         """The names of the tensors that form θ, in order."""
         return [entry.name for entry in self.entries if entry.role == "sampled"]
 
+    @property
+    def likelihood(self) -> Likelihood:
+        """The likelihood object; its class must have been imported."""
+        name, settings = self.likelihood_name, self.likelihood_settings
+        kind = likelihood_class(name)
+        if kind is None:
+            raise DrawsFileError(
+                f"its likelihood {name[:60]!r} is unknown; import the module that defines it first"
+            )
+        try:
+            return kind(**settings)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise DrawsFileError(f"its header has bad 'likelihood_settings': {reason}") from error
+
+    @property
+    def likelihood_text(self) -> str:
+        """Name and settings of the likelihood, whether its class has been imported or not."""
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.likelihood_settings.items())
+        return f"{self.likelihood_name}({inside})"
+
 
 def write_header(draws: Draws, loss_at_map: float | None) -> str:
     from dims import __version__  # the package imports this module
 
-    surface = draws.surface
-    names = [name for name, kind in LIKELIHOODS.items() if type(surface.likelihood) is kind]
-    if not names:
+    surface, likelihood = draws.surface, draws.surface.likelihood
+    if likelihood_class(likelihood.name) is not type(likelihood):
         raise TypeError(
-            f"likelihood: a file cannot hold {type(surface.likelihood).__name__}; "
-            f"it knows {', '.join(LIKELIHOODS)}"
+            f"likelihood: a file cannot hold {type(likelihood).__name__}, because its name "
+            f"{likelihood.name!r} belongs to another class; give it a name of its own"
         )
     sampled = surface.vector.names
     entries = model_entries(surface.module, sampled)
@@ -71,8 +86,8 @@ def write_header(draws: Draws, loss_at_map: float | None) -> str:
         "seed": draws.seed,
         "settings": dict(draws.settings),
         "verdict": None if draws.verdict is None else list(draws.verdict),
-        "likelihood": names[0],
-        "likelihood_settings": dataclasses.asdict(surface.likelihood),  # type: ignore[call-overload]
+        "likelihood": likelihood.name,
+        "likelihood_settings": likelihood.settings(),
         "points": surface.points,
         "effective_points": surface.effective_points,
         "loss_scale": surface.loss_scale,
@@ -89,16 +104,22 @@ def write_header(draws: Draws, loss_at_map: float | None) -> str:
             "python": platform.python_version(),
         },
     }
-    return json.dumps(fields)
+    try:
+        return json.dumps(fields)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"likelihood: settings() of {type(likelihood).__name__} holds what a file cannot "
+            f"({error}); give text, numbers or lists of them"
+        ) from error
 
 
 def parse_header(text: str) -> Header:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DrawsFileError("its header is no JSON text; make it again") from error
+        raise DrawsFileError("its header is not JSON text; make it again") from error
     if not isinstance(fields, dict):
-        raise DrawsFileError("its header is no JSON object; make it again")
+        raise DrawsFileError("its header is not a JSON object; make it again")
 
     def take(name: str, fits: Callable[[Any], bool]) -> Any:
         value = fields.get(name)
@@ -114,10 +135,8 @@ def parse_header(text: str) -> Header:
         seed=take("seed", lambda v: v is None or _is_integer(v)),
         settings=take("settings", lambda v: isinstance(v, dict)),
         verdict=take("verdict", lambda v: v is None or _are_texts(v)),
-        likelihood=_parse_likelihood(
-            take("likelihood", lambda v: _is_text(v) and v in LIKELIHOODS),
-            take("likelihood_settings", lambda v: isinstance(v, dict)),
-        ),
+        likelihood_name=take("likelihood", lambda v: _is_text(v) and v != ""),
+        likelihood_settings=take("likelihood_settings", lambda v: isinstance(v, dict)),
         points=take("points", lambda v: _is_integer(v) and v > 0),
         effective_points=float(take("effective_points", _is_positive)),
         loss_scale=float(take("loss_scale", _is_positive)),
@@ -127,15 +146,6 @@ def parse_header(text: str) -> Header:
         entries=entries,
         constants=take("constants", lambda v: isinstance(v, dict) and _are_texts([*v.values()])),
     )
-
-
-def _parse_likelihood(name: str, settings: dict[str, Any]) -> Likelihood:
-    if not all(_is_number(value) for value in settings.values()):
-        raise DrawsFileError(f"its header has bad 'likelihood_settings': {settings}")
-    try:
-        return LIKELIHOODS[name](**settings)
-    except (TypeError, ValueError) as error:
-        raise DrawsFileError(f"its header has bad 'likelihood_settings': {error}") from error
 
 
 def _is_text(value: Any) -> bool:

@@ -131,7 +131,7 @@ def probe(network: BatchedNetwork, theta: Vector) -> Tensor | None:
         with torch.no_grad():
             return network.network(network.vector.unflatten(theta.to(device)), points)
     except Exception:
-        # Whatever a foreign network may raise on points that mean nothing to it.
+        # Whatever a user's network may raise on points that mean nothing to it.
         return None
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import secrets
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from dims.errors import DrawsFileError
+from dims.sampling.files import write_tensors_atomically
 
-__all__ = ["read", "refuse_existing", "tensor_bytes", "write"]
+__all__ = ["read", "tensor_bytes", "write"]
 
 FORMAT = "dims-draws"
 VERSION = "1"
@@ -33,46 +30,14 @@ READ_ERRORS = (
 
 
 def write(target: Path, tensors: dict[str, Tensor], header: str, *, overwrite: bool) -> None:
-    """Write the file whole or not at all: beside its place first, then moved there."""
+    """Write the file whole or not at all, with a checksum over header and tensors."""
     metadata = {
         "format": FORMAT,
         "version": VERSION,
         "header": header,
         "checksum": _checksum(header, tensors),
     }
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
-    try:
-        save_file(tensors, draft, metadata)
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        if overwrite:
-            draft.replace(target)
-        else:
-            _move_to_free_place(draft, target)
-    except SafetensorError as error:
-        raise OSError(f"{target}: could not be written ({error})") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # some systems cannot open folders
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _move_to_free_place(draft: Path, target: Path) -> None:
-    """Two writers may race for one name; a link, unlike a move, never replaces the first."""
-    try:
-        os.link(draft, target)
-    except OSError:  # the name is taken, or the file system has no links
-        refuse_existing(target)
-        draft.replace(target)
-
-
-def refuse_existing(target: Path) -> None:
-    if target.exists() or target.is_symlink():
-        raise FileExistsError(f"{target} exists; give another name, or overwrite=True")
+    write_tensors_atomically(target, tensors, metadata, overwrite=overwrite)
 
 
 def read(path: Path) -> tuple[str, dict[str, Tensor]]:

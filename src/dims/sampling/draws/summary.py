@@ -36,6 +36,7 @@ def summarise(draws: Draws) -> str:
         [f"{counted(len(draws), 'draw')} by {draws.method!r}{seed}", *_model(draws)],
         _endings(draws),
         _table(draws),
+        _saved(draws),
         _cost(draws),
         _advice(draws),
     ]
@@ -98,6 +99,15 @@ def _table(draws: Draws) -> list[str]:
             rows.append(f"{label:<26}" + "".join(f"{number:>12.4g}" for number in numbers))
     title = " " * 26 + "".join(f"{word:>12}" for word in ("lowest", "median", "highest"))
     return [title, *rows] if rows else []
+
+
+def _saved(draws: Draws) -> list[str]:
+    lines = []
+    for place, time in enumerate(draws.times.tolist() if len(draws) else ()):
+        loss = draws.saved_loss[:, place].median()
+        norm = draws.saved_gradient_norm[:, place].median()
+        lines.append(f"saved at t = {time:g}: median loss {loss:.4g}, gradient norm {norm:.4g}")
+    return lines
 
 
 def _cost(draws: Draws) -> list[str]:

@@ -30,15 +30,26 @@ LOOK_EVERY = 0.5  # seconds between two looks at the progress of the workers
 
 @dataclass(frozen=True)
 class Ray:
-    """A cluster: its address, what a worker gets of it, and how often a lost job is tried again.
+    """A Ray cluster that computes the chunks of a run.
 
-    Without an address: that of the variable RAY_ADDRESS or, without it, this machine alone. On a
-    GPU model every worker takes one GPU. A worker that dies takes only its own job along.
+    On a GPU model every worker takes one GPU. A worker that dies takes only its own chunk along.
+
+    Args:
+        address: Address of the cluster; None takes that of the variable RAY_ADDRESS or, without
+            it, this machine alone.
+        threads: Threads of each worker.
+        retries: How often a chunk whose worker died is tried again.
+
+    Raises:
+        ValueError: `threads` is below 1, or `retries` is negative.
+
+    Example:
+        >>> draws = posterior.sample(1000, engine=dims.Ray(threads=2), store="runs/large")
     """
 
     address: str | None = None
-    threads: int = 1  # of each worker
-    retries: int = 3  # of a job whose worker died
+    threads: int = 1
+    retries: int = 3
 
     def __post_init__(self) -> None:
         if self.threads < 1:

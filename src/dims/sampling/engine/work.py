@@ -1,4 +1,4 @@
-"""The unit of work: draws that are computed together, with the same bits whoever computes them."""
+"""The unit of work: draws that are computed together, bitwise identical whoever computes them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import torch
 
 from dims.curvature import Precision
 from dims.mechanics.batch import Progress
-from dims.mechanics.integrate import resolve_solver
 from dims.mechanics.snapshot import Checkpoint
 from dims.sampling.draws import Draws
-from dims.sampling.perturbations import start_velocities
+from dims.sampling.perturbations import perturbations
 from dims.sampling.progress import RunProgress
 from dims.sampling.samplers import Sampler, Start
 
@@ -23,12 +22,10 @@ __all__ = ["Engine", "Job", "Name", "Result", "Work", "with_threads"]
 Name = TypeVar("Name")
 Result = TypeVar("Result")
 
-FINER = 0.1  # × tolerance, for draws that failed
-
 
 @dataclass(frozen=True)
 class Job:
-    """The draws of one batch: its number, theirs in the run, and whether to tread carefully."""
+    """The draws of one batch: its number, theirs in the run, and whether to be more careful."""
 
     number: int
     rows: tuple[int, ...]
@@ -53,16 +50,16 @@ class Work:
 
     def compute(self, job: Job, report: Callable[[Progress], None] | None = None) -> Draws:
         """The draws of a job. Rounding depends on the number of threads, hence it is fixed."""
-        sampler = _finer(self.sampler) if job.finer else self.sampler
+        sampler = self.sampler.finer() if job.finer else self.sampler
         with with_threads(self.threads):
-            velocities = torch.cat(
+            noise = torch.cat(
                 [
-                    start_velocities(self.precision, last - first, self.seed, first)
+                    perturbations(self.precision, last - first, self.seed, first)
                     for first, last in _stretches(job.rows)
                 ]
             )
             start = replace(self.start, checkpoint=job.checkpoint)
-            return sampler.sample(start, velocities, self.seed, report)
+            return sampler.sample(start, noise, self.seed, report)
 
 
 @runtime_checkable
@@ -81,14 +78,6 @@ class Engine(Protocol):
     def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
         """Call tasks that do not depend on each other, such as the runs of an experiment."""
         ...
-
-
-def _finer(sampler: Sampler) -> Sampler:
-    solver, tolerance = getattr(sampler, "solver", None), getattr(sampler, "tolerance", None)
-    if solver is None:
-        return sampler
-    tolerance = getattr(resolve_solver(solver, tolerance), "tolerance")  # noqa: B009
-    return replace(sampler, tolerance=FINER * tolerance)  # type: ignore[type-var]
 
 
 def _stretches(rows: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -1,32 +1,28 @@
-"""The four samplers of the paper: one signature, the same velocity draws ε.
+"""Samplers: one file each, and the same perturbations ε for all.
 
-Laplace returns θ* + ε, the linearised one reads the same points with the linearised network,
-Riemannian follows the geodesic of ε to t = 1, DiMS follows ε until its energy is spent.
+`LA` returns θ* + ε, `LinLA` reads the same points with the linearised network, `RLA` follows the
+geodesic of ε to t = 1, and `DiMS` follows ε until its energy is spent.
 """
 
 from __future__ import annotations
 
-from dims.sampling.samplers.dissipative import Dissipative
-from dims.sampling.samplers.laplace import Laplace
-from dims.sampling.samplers.linearised import Linearised
-from dims.sampling.samplers.riemannian import Riemannian
-from dims.sampling.samplers.start import Moving, Sampler, Start, follow
+from dims.sampling.samplers.base import Sampler, Start
+from dims.sampling.samplers.choose import SAMPLERS, Motion, choose_sampler
+from dims.sampling.samplers.dims import DiMS
+from dims.sampling.samplers.la import LA
+from dims.sampling.samplers.linla import LinLA
+from dims.sampling.samplers.rla import RLA
+from dims.sampling.samplers.trajectory import TrajectorySampler
 
 __all__ = [
+    "LA",
+    "RLA",
     "SAMPLERS",
-    "Dissipative",
-    "Laplace",
-    "Linearised",
-    "Moving",
-    "Riemannian",
+    "DiMS",
+    "LinLA",
+    "Motion",
     "Sampler",
     "Start",
-    "follow",
+    "TrajectorySampler",
+    "choose_sampler",
 ]
-
-SAMPLERS: dict[str, type[Sampler]] = {
-    "la": Laplace,
-    "linla": Linearised,
-    "rla": Riemannian,
-    "dims": Dissipative,
-}

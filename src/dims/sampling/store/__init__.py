@@ -4,12 +4,12 @@
     chunk_00000.safetensors   draws 0 … n − 1, and so on
     retry_00000.safetensors   those of them that failed, tried again with more care
     partial_00001.safetensors the state of a chunk that takes long, once a minute
-    trajectories.json         the ways of the first draws, by `dims sample --follow`
+    trajectories.json         the trajectories of the first draws, by `dims sample --follow`
     lock                      held by the one process that writes
 
 A chunk is a function of (manifest, its rows) alone: size, precision and number of threads are in
-the manifest, so it has the same bits whoever computes it on the same kind of machine. A call with
-a store computes what is missing or damaged, and nothing else.
+the manifest, so it is bitwise identical whoever computes it on the same kind of machine. A call
+with a store computes what is missing or damaged, and nothing else.
 """
 
 from __future__ import annotations

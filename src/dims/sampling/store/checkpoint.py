@@ -18,7 +18,7 @@ from dims.sampling.store.manifest import LARGEST_MANIFEST, MANIFEST, digest_of
 __all__ = ["FileCheckpoint"]
 
 EVERY = 60.0  # seconds
-DEAREST = 0.02  # the part of the time that writing may take
+LARGEST_SHARE = 0.02  # the part of the time that writing may take
 
 
 @dataclass
@@ -43,7 +43,7 @@ class FileCheckpoint:
             return None
         try:
             if not is_plain_file(self.path) or self.path.stat().st_size > self.largest:
-                raise DrawsFileError("a link, no file, or too large")
+                raise DrawsFileError("a link, not a file, or too large")
             header, tensors = read(self.path)
             if header != self._header():
                 raise DrawsFileError("of other rows or of another run")
@@ -57,14 +57,13 @@ class FileCheckpoint:
 
     def save(self, tensors: dict[str, Tensor]) -> None:
         began = time.monotonic()
-        copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
         try:
-            write(self.path, copies, self._header(), overwrite=True)
+            write(self.path, tensors, self._header(), overwrite=True)
         except OSError as error:  # the chunk itself may still fit
             self._warn(f"could not be written ({error})", "the run goes on without")
             self.here = False
         self.last = time.monotonic()
-        self.every = max(self.every, (self.last - began) / DEAREST)
+        self.every = max(self.every, (self.last - began) / LARGEST_SHARE)
 
     def refuse(self, error: SnapshotError) -> None:
         self._warn(str(error))

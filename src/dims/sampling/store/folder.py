@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from dims.errors import StoreError
@@ -18,7 +17,6 @@ __all__ = [
     "locked",
     "make_folder",
     "read_small",
-    "write_text",
 ]
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -39,14 +37,14 @@ def locked(place: Path) -> Iterator[bool]:
     """
     path = place / "lock"
     try:
-        # No truncation and no links: the name may lead to a file that is none of ours.
+        # No truncation and no links: the name may lead to a file that is not ours.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as error:
         if error.errno in READ_ONLY:
             yield False
             return
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise StoreError(f"{path}: no plain file; give another folder") from error
+            raise StoreError(f"{path}: not a plain file; give another folder") from error
         raise
     try:
         try:
@@ -78,17 +76,3 @@ def read_small(path: Path, most: int) -> bytes | None:
             return None
         content = file.read(most + 1)
     return content if len(content) <= most else None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Whole or not at all: beside its place first, then moved there."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)

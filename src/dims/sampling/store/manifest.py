@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from dims.model.shapes import Vector
 from dims.model.training_data import map_inputs
 from dims.sampling.draws.signature import constant_hashes, hash_entries, model_entries
 from dims.sampling.draws.storage import tensor_bytes
-from dims.sampling.store.folder import read_small, write_text
+from dims.sampling.files import write_text_atomically
+from dims.sampling.store.folder import read_small
 from dims.surface.loss import LossSurface
 
 __all__ = ["agree", "digest_of", "fingerprint"]
 
 MANIFEST = "manifest.json"
-LARGEST_MANIFEST = 2**20  # bytes; a larger one is none of ours
+LARGEST_MANIFEST = 2**20  # bytes; a larger one is not a manifest
 MOST_THREADS = 4096
 
 
@@ -43,10 +45,13 @@ def digest_of(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def agree(place: Path, wanted: dict[str, Any], writable: bool) -> dict[str, Any]:
+def agree(
+    place: Path, wanted: dict[str, Any], writable: bool, current: Callable[[Any], Any]
+) -> dict[str, Any]:
     """The manifest of the folder, which must be the wanted one; written where there is none.
 
     The number of threads alone is taken from the folder: whoever goes on with a run keeps to it.
+    `current` turns settings that an earlier version wrote into those of this one.
     """
     wanted = json.loads(json.dumps(wanted))
     path = place / MANIFEST
@@ -55,35 +60,37 @@ def agree(place: Path, wanted: dict[str, Any], writable: bool) -> dict[str, Any]
             raise StoreError(f"{place}: chunks without a manifest; give an empty folder")
         if not writable:
             raise StoreError(f"{place}: cannot be written to; make it writable, or give another")
-        write_text(path, json.dumps(wanted, indent=1))
+        write_text_atomically(path, json.dumps(wanted, indent=1))
         return wanted
     found = _read(path)
     threads = found.get("threads")
     if isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= MOST_THREADS:
         wanted["threads"] = threads
     try:
-        different = [key for key in (wanted | found) if not _equal(wanted, found, key)]
+        settings = found.get("settings")
+        seen = {**found, "settings": current(settings) if isinstance(settings, dict) else settings}
+        different = [key for key in (wanted | seen) if not _equal(wanted, seen, key)]
     except RecursionError as error:
         raise StoreError(f"{path}: nested too deeply; give another folder") from error
     if different:
         shown = ", ".join(
-            f"{_brief(key)[1:-1]} {_brief(found.get(key))} there and {_brief(wanted.get(key))} here"
+            f"{_brief(key)[1:-1]} {_brief(seen.get(key))} there and {_brief(wanted.get(key))} here"
             for key in different[:5]
         )
         raise StoreError(f"{place}: holds another run ({shown}); give another folder")
-    return wanted
+    return found
 
 
 def _read(path: Path) -> dict[str, Any]:
     content = read_small(path, LARGEST_MANIFEST)
     if content is None:
-        raise StoreError(f"{path}: too large for a manifest, or no file; give another folder")
+        raise StoreError(f"{path}: too large for a manifest, or not a file; give another folder")
     try:
         found = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: no manifest ({error}); give another folder") from error
+        raise StoreError(f"{path}: not a manifest ({error}); give another folder") from error
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: no manifest; give another folder")
+        raise StoreError(f"{path}: not a manifest; give another folder")
     return found
 
 

@@ -13,8 +13,9 @@ import torch
 
 from dims.errors import DrawsFileError, StoreError, StoreWarning
 from dims.sampling.draws import Draws, load
-from dims.sampling.draws.container import ROW_NUMBERS
+from dims.sampling.draws.fields import ROW_TENSORS
 from dims.sampling.engine import Job
+from dims.sampling.samplers import Sampler
 from dims.sampling.store.checkpoint import FileCheckpoint
 from dims.sampling.store.folder import is_plain_file, locked, make_folder
 from dims.sampling.store.manifest import agree, digest_of
@@ -32,14 +33,15 @@ Compute = Callable[[Sequence[Job], int, int], Iterator[tuple[Job, Draws]]]
 def sample_in_store(
     folder: str | os.PathLike[str],
     run: dict[str, Any],
-    count: int,
+    draws: int,
     chunk_size: int,
     surface: LossSurface,
+    sampler: Sampler,
     compute: Compute,
     *,
     retry_failed: bool = False,
 ) -> Draws:
-    """Draws 0 … count − 1, from the folder where they are, else by `compute`.
+    """Draws 0 … draws − 1, from the folder where they are, else by `compute`.
 
     `run` says what they depend on, in JSON's types; it must be the same at every call, but for
     `threads`, which stays what it was at the first. With `retry_failed`, draws that failed are
@@ -47,18 +49,18 @@ def sample_in_store(
     """
     place = Path(folder)
     make_folder(place)
-    wanted = {"version": VERSION, "count": count, "chunk_size": chunk_size, **run}
+    wanted = {"version": VERSION, "count": draws, "chunk_size": chunk_size, **run}
     with locked(place) as writable:
-        manifest = agree(place, wanted, writable)
+        manifest = agree(place, wanted, writable, sampler.current_settings)
         if writable:
             _sweep(place)
-        store = _Store(place, surface, digest_of(manifest), manifest["threads"], writable)
-        chunks = store.complete(list(jobs_of(count, chunk_size)), compute)
+        store = _Store(place, surface, sampler, digest_of(manifest), manifest["threads"], writable)
+        chunks = store.complete(list(jobs_of(draws, chunk_size)), compute)
         if retry_failed:
             again = {
-                job: Job(job.number, tuple(job.rows[i] for i in failed_rows(draws)), finer=True)
-                for job, draws in chunks.items()
-                if failed_rows(draws)
+                job: Job(job.number, tuple(job.rows[i] for i in failed_rows(chunk)), finer=True)
+                for job, chunk in chunks.items()
+                if failed_rows(chunk)
             }
             retried = store.complete(list(again.values()), compute)
             for job, second in again.items():
@@ -66,10 +68,10 @@ def sample_in_store(
     return join(chunks.values())
 
 
-def jobs_of(count: int, chunk_size: int) -> Iterator[Job]:
+def jobs_of(draws: int, chunk_size: int) -> Iterator[Job]:
     """The chunks of a run."""
-    for number, first in enumerate(range(0, count, chunk_size)):
-        yield Job(number, tuple(range(first, min(first + chunk_size, count))))
+    for number, first in enumerate(range(0, draws, chunk_size)):
+        yield Job(number, tuple(range(first, min(first + chunk_size, draws))))
 
 
 def failed_rows(draws: Draws) -> list[int]:
@@ -85,6 +87,7 @@ class _Store:
 
     place: Path
     surface: LossSurface
+    sampler: Sampler
     digest: str
     threads: int
     writable: bool
@@ -112,14 +115,15 @@ class _Store:
     def _checkpoint(self, job: Job) -> FileCheckpoint:
         path = self._path(job)
         name = path.name.replace("chunk", "partial").replace("retry", "partial_retry")
-        # Dozens of vectors for each row, and the energy pages of a long way.
+        # Dozens of vectors for each row, and the energy pages of a long trajectory.
         largest = 64 * self._bytes(job) + 2**30
         return FileCheckpoint(path.with_name(name).absolute(), self.digest, job.rows, largest)
 
     def _bytes(self, job: Job) -> int:
-        """Of the parameters of a job, the trained ones and the prior's included."""
+        """Of the parameters of a job and of its saved times, θ* and the prior included."""
         vector = self.surface.vector
-        return (len(job.rows) + 2) * vector.size * vector.dtype.itemsize
+        each = 1 + len(getattr(self.sampler, "save_at", ()))
+        return (each * len(job.rows) + 2) * vector.size * vector.dtype.itemsize
 
     def _mark(self, job: Job) -> dict[str, Any]:
         return {"store_rows": list(job.rows), "store_run": self.digest}
@@ -153,18 +157,19 @@ class _Store:
             warnings.warn(f"{error}: computed again", StoreWarning, stacklevel=5)
             return None
         settings = {key: value for key, value in draws.settings.items() if key not in mark}
+        settings = self.sampler.current_settings(settings)
         return replace(draws, surface=self.surface, settings=settings)
 
     def _check_file(self, path: Path, job: Job) -> None:
         """Before a byte is read: a file far larger than its draws would fill the memory."""
         if not is_plain_file(path):
-            raise DrawsFileError(f"{path}: a link or no file")
+            raise DrawsFileError(f"{path}: a link or not a file")
         if path.stat().st_size > self._bytes(job) + HEADROOM:
             raise DrawsFileError(f"{path}: larger than its draws can be")
 
 
 def _sweep(place: Path) -> None:
-    """Away with what a process left that was killed while it wrote."""
+    """Remove what a process left that was killed while it wrote."""
     for name in ("chunk", "retry", "partial", "manifest"):
         for leftover in place.glob(f".{name}*.part"):
             leftover.unlink(missing_ok=True)
@@ -187,7 +192,7 @@ def join(chunks: Iterable[Draws]) -> Draws:
     joined: dict[str, Any] = {}
     for name in (field.name for field in fields(Draws)):
         values = [getattr(chunk, name) for chunk in chunks]
-        if name in ("parameters", "evaluations", *ROW_NUMBERS):
+        if name in ROW_TENSORS:
             joined[name] = torch.cat(values)
         elif name in ("status", "verdict") and values[0] is not None:
             joined[name] = [entry for value in values for entry in value]

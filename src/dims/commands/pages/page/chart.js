@@ -54,7 +54,7 @@ function linePath(xs, ys, x, y, log) {
   return text;
 }
 
-// A frame with axes; its inside clips what is drawn there, in the pixels of the whole.
+// A frame with axes. `inside` clips its content and uses the pixels of the whole chart.
 function chart(host, width, options) {
   const height = options.height ?? Math.min(360, Math.max(220, width * 0.55));
   const pad = { left: 58, right: 12, top: 10, bottom: 42 };

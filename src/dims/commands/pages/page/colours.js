@@ -1,5 +1,5 @@
 "use strict";
-// Colour maps for pictures of numbers, even in lightness and readable without colour vision.
+// Colour maps, perceptually uniform and readable without colour vision.
 
 const STOPS = {
   loss: ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"],
@@ -15,7 +15,7 @@ function colourMap(name) {
   };
 }
 
-// The number between the rows, by bilinear interpolation; null where a neighbour is.
+// Bilinear interpolation between the rows; null where a neighbour is null.
 function between(rows, across, up) {
   const j = Math.min(Math.floor(up), rows.length - 2), i = Math.min(Math.floor(across), rows[0].length - 2);
   const corners = [rows[j][i], rows[j][i + 1], rows[j + 1][i], rows[j + 1][i + 1]];
@@ -24,7 +24,7 @@ function between(rows, across, up) {
   return (1 - t) * ((1 - s) * corners[0] + s * corners[1]) + t * ((1 - s) * corners[2] + s * corners[3]);
 }
 
-// Rows go up, as in a plot, and hold parts of the colour map's range; bands make contours.
+// Rows run from bottom to top and hold fractions of the colour range; bands draw contours.
 function raster(rows, map, { aspect = 1, bands = 0 } = {}) {
   const width = 480, height = Math.round(width * aspect), colour = colourMap(map);
   const canvas = el("canvas", { width, height });

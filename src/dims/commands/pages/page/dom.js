@@ -1,5 +1,5 @@
 "use strict";
-// Text reaches the page as text nodes and attribute values only, never as markup.
+// Text enters the page only as text nodes and attribute values, never as markup.
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -46,8 +46,8 @@ function legend(names) {
   }));
 }
 
-// Charts are drawn in pixels of the page, so that text stays readable on narrow screens: once when
-// they are in the page, and again when their width has changed.
+// Charts are drawn in page pixels, so that text stays readable on narrow screens. Each is drawn when
+// it enters the page, and again when its width changes.
 const sized = new Set();
 
 function whenSized(host, draw) {

@@ -1,5 +1,5 @@
 "use strict";
-// Trajectories: energies against time, and their way through parameter space.
+// Trajectories: energies against time, and positions in parameter space.
 
 const QUANTITIES = [["energy", "energy T + κL"], ["kinetic_energy", "kinetic energy T"], ["loss", "loss L"]];
 
@@ -71,15 +71,15 @@ function planeSection(run) {
       dots[i].setAttribute("cx", x(point[0]));
       dots[i].setAttribute("cy", y(point[1]));
     });
-    return `${Math.round(100 * part)} % of the saved moments`;
+    return `${Math.round(100 * part)} % of the saved times`;
   }, 100);
-  const across = `across: ${format(xRange[0])} to ${format(xRange[1])}; ` +
-    `up: ${format(yRange[0])} to ${format(yRange[1])}`;
+  const across = `horizontal: ${format(xRange[0])} to ${format(xRange[1])}; ` +
+    `vertical: ${format(yRange[0])} to ${format(yRange[1])}`;
   return el("div", {}, time, legend(paths.map((path) => path.method)),
     el("figure", {}, stack, el("figcaption", { class: "note" }, across)));
 }
 
-// A slider with a play button; `move` gets the part of the way and returns what to write beside it.
+// A slider with a play button; `move` gets the fraction of the range and returns the text beside it.
 function timeSlider(steps, move, start = 0) {
   const text = el("output", { class: "note" });
   const slider = el("input", { type: "range", min: 0, max: steps, value: start, "aria-label": "time" });

@@ -1,5 +1,5 @@
 "use strict";
-// The page from its data: a section for everything that is there, none for what is not.
+// Builds the page from its data: one section for each part that the data contain.
 
 const page = JSON.parse(document.getElementById("data").textContent);
 
@@ -8,28 +8,28 @@ const pairTable = (pairs) => el("div", { class: "scroll" }, el("table", {}, el("
     el("td", { class: "long" }, format(value)))))));
 
 const planeNote = (run) => !run.landscape ? "The first two parameters."
-  : run.plane_share ? "The plane through θ* along which the paths vary most (it holds " +
-    `${Math.round(100 * run.plane_share)} % of their variation); contours: the loss on the plane, ` +
-    "dark is low. Between plane and paths the loss differs."
-  : "Contours: the loss, dark is low.";
+  : run.plane_share ? "The plane through θ* along which the trajectories vary most: it holds " +
+    `${Math.round(100 * run.plane_share)} % of their variation. Contours show the loss on the plane ` +
+    "(dark is low). The trajectories leave the plane, so the loss along them differs."
+  : "Contours show the loss (dark is low).";
 
 const RUN_SECTIONS = [
   ["energies", "Energy and loss against time", (run) => run.trajectories, energySection,
-    () => "Friction only takes energy away; a geodesic keeps its kinetic energy."],
-  ["paths", "Paths in parameter space", (run) => run.trajectories, planeSection, planeNote],
+    () => "Friction only removes energy. A geodesic keeps its kinetic energy."],
+  ["paths", "Trajectories in parameter space", (run) => run.trajectories, planeSection, planeNote],
   ["places", "Draws in parameter space", (run) => run.places, placesSection,
-    (run) => `Two principal directions around θ* (large dot); ${run.places_note}`],
+    (run) => `The two principal directions around θ* (large dot): ${run.places_note}`],
   ["functions", "Functions", (run) => run.functions, functionsSection,
-    () => "Thin: single draws; thick: their mean; band: two standard deviations. " +
-      "Filled dots: training data; hollow: data that no method has seen."],
-  ["movie", "Functions along the way", (run) => run.movies, movieSection,
+    () => "Thin lines: single draws. Thick line: their mean. Band: two standard deviations. " +
+      "Filled dots: training data. Hollow dots: held-out data."],
+  ["movie", "Functions over time", (run) => run.movies, movieSection,
     () => "Move the slider, or use the arrow keys on it."],
-  ["maps", "Maps of uncertainty", (run) => run.maps, mapSection, () => "Bright is uncertain."],
+  ["maps", "Uncertainty maps", (run) => run.maps, mapSection, () => "Bright is uncertain."],
   ["calibration", "Calibration", (run) => run.calibration, calibrationSection,
-    () => "Averaged predictive on test points in ten bins of confidence; the diagonal is perfect."],
-  ["confidence", "Confidence on known and foreign data", (run) => run.confidence, confidenceSection,
-    () => "Shares of a data set in bins of the averaged predictive's confidence. Foreign data " +
-      "should lie to the left of the known."],
+    () => "Accuracy of the ensemble predictive on test points in ten confidence bins. The diagonal is perfect."],
+  ["confidence", "Confidence on in-distribution and OOD data", (run) => run.confidence,
+    confidenceSection, () => "Share of each data set per confidence bin of the ensemble predictive. " +
+      "OOD data should have lower confidence than in-distribution data."],
   ["settings", "Settings", (run) => run.settings, (run) => pairTable(run.settings), () => ""],
   ["versions", "Versions", (run) => run.versions, (run) => pairTable(run.versions), () => ""],
 ];

@@ -1,5 +1,5 @@
 "use strict";
-// What the draws predict: functions, functions on their way, maps and calibration.
+// Predictions of the draws: functions, functions over time, maps and calibration.
 
 function heightRange(run) {
   const heights = Object.values(run.points).flat().map((pair) => pair[1]);
@@ -47,7 +47,7 @@ function movieSection(run) {
   let film = run.movies.length - 1, frame = null, lines = [], step = 0;
   function setUp(width) {
     const movie = run.movies[film];
-    frame = functionFrame(host, width, run, run.movie_grid, `functions of ${movie.method} in time`);
+    frame = functionFrame(host, width, run, run.movie_grid, `functions of ${movie.method} over time`);
     lines = movie.curves[0].map(() =>
       addLine(frame, [], [], movie.method, { opacity: 0.8, title: movie.method }));
     dataPoints(frame, run);
@@ -77,7 +77,7 @@ function movieSection(run) {
 
 const MAPS = [
   ["variance of the predicted class, p̄(1 − p̄)", (row) => row.probability.map((p) => 4 * p * (1 - p))],
-  ["disagreement of the draws, their variance of p", (row) => row.variance.map((v) => 4 * v)],
+  ["disagreement: variance of p over the draws", (row) => row.variance.map((v) => 4 * v)],
   ["probability p̄ of the second class", (row) => row.probability],
 ];
 

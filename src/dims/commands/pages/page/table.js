@@ -1,11 +1,11 @@
 "use strict";
-// A table that sorts by any column and filters by some of them.
+// A table that can be sorted by every column and filtered by some.
 
 const ROWS_AT_ONCE = 200;
 
 function compareCells(a, b) {
   const missing = (value) => value === null || value === undefined;
-  if (missing(a) || missing(b)) return missing(a) - missing(b); // last, whichever the direction
+  if (missing(a) || missing(b)) return missing(a) - missing(b); // last in both directions
   if (typeof a === "number" && typeof b === "number") return a - b;
   return String(a).localeCompare(String(b));
 }
@@ -31,8 +31,8 @@ function dataTable(data) {
     let rows = data.rows.filter((row) => wanted.every(([i, value]) => String(row[i]) === value));
     if (state.column !== null) {
       const i = state.column, sign = state.down ? -1 : 1;
-      const known = rows.filter((row) => row[i] !== null);
-      rows = [...known.sort((a, b) => sign * compareCells(a[i], b[i])),
+      const present = rows.filter((row) => row[i] !== null);
+      rows = [...present.sort((a, b) => sign * compareCells(a[i], b[i])),
         ...rows.filter((row) => row[i] === null)];
     }
     heads.forEach((head, i) => head.setAttribute("aria-sort",

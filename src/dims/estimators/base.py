@@ -1,0 +1,192 @@
+"""What classifier and regressor share: a perceptron, its training, its posterior and draws."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from dims.errors import renamed_arguments
+from dims.model.likelihoods import Likelihood, resolve_likelihood
+from dims.model.perceptron import Standardise, perceptron
+from dims.prediction.predictive import Predictive
+from dims.sampling.draws import Draws
+from dims.sampling.fit import fit
+from dims.sampling.posterior import Posterior
+from dims.sampling.samplers import Sampler
+
+__all__ = ["DimsEstimator"]
+
+
+class DimsEstimator(BaseEstimator):
+    """Train a perceptron with Adam, fit its posterior at a minimum, and sample it.
+
+    Args:
+        hidden: Widths of the hidden layers; () is a linear model.
+        activation: "tanh", "silu" or "gelu"; smooth, because trajectories follow the loss.
+        epochs: Steps of Adam, each on all points.
+        learning_rate: Learning rate of Adam.
+        weight_decay: Weight decay of Adam, on the mean loss of a point.
+        curvature: "full", "diagonal", "kronecker" or "low_rank", as in `dims.fit`.
+        curvature_kind: "ggn" or "hessian", as in `dims.fit`.
+        prior_precision: Precision of the prior; None tunes it by the evidence. The noise of a
+            regressor is always tuned.
+        refine: Walk to a minimum of the sampled loss before sampling.
+        draws: Number of draws.
+        method: "la", "linla", "rla", "dims" or a sampler such as `dims.DiMS(...)`.
+        friction: As in `dims.DiMS`; None takes the method's default, here and below.
+        gravity: As in `dims.DiMS`.
+        max_time: As in `dims.DiMS` and `dims.RLA`.
+        tolerance: As in `dims.DiMS` and `dims.RLA`.
+        settle: As in `dims.DiMS`; "default" takes the method's default.
+        certify: As in `dims.DiMS`.
+        random_state: An int, a RandomState or None, for the first weights and the draws.
+
+    Attributes:
+        posterior_: What `dims.fit` returned, in float64.
+        draws_: What `Posterior.sample` returned.
+        n_features_in_: Number of features seen in `fit`.
+    """
+
+    posterior_: Posterior
+    draws_: Draws
+    n_features_in_: int
+
+    @renamed_arguments(n_draws="draws")
+    def __init__(
+        self,
+        hidden: Sequence[int] = (16,),
+        activation: str = "tanh",
+        *,
+        epochs: int = 300,
+        learning_rate: float = 0.02,
+        weight_decay: float = 1e-3,
+        curvature: str = "full",
+        curvature_kind: str = "ggn",
+        prior_precision: float | None = None,
+        refine: bool = True,
+        draws: int = 20,
+        method: str | Sampler = "dims",
+        friction: float | None = None,
+        gravity: float | None = None,
+        max_time: float | None = None,
+        tolerance: float | None = None,
+        settle: Literal["stiff", "full", "none", "default"] | None = "default",
+        certify: bool | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.curvature = curvature
+        self.curvature_kind = curvature_kind
+        self.prior_precision = prior_precision
+        self.refine = refine
+        self.draws = draws
+        self.method = method
+        self.friction = friction
+        self.gravity = gravity
+        self.max_time = max_time
+        self.tolerance = tolerance
+        self.settle = settle
+        self.certify = certify
+        self.random_state = random_state
+
+    @renamed_arguments(n_draws="draws")
+    def set_params(self, **params: Any) -> DimsEstimator:
+        """Set parameters by name, as every scikit-learn estimator does."""
+        return super().set_params(**params)
+
+    def _fit(self, features: np.ndarray, targets: np.ndarray, outputs: int, task: str) -> None:
+        """From checked arrays to `posterior_` and `draws_`."""
+        _check_whole("epochs", self.epochs, 0)
+        _check_whole("draws", self.draws, 1)
+        _check_real("learning_rate", self.learning_rate, zero_allowed=False)
+        _check_real("weight_decay", self.weight_decay, zero_allowed=True)
+        random = check_random_state(self.random_state)
+        first_seed, draw_seed = (int(seed) for seed in random.randint(2**31 - 1, size=2))
+        generator = torch.Generator().manual_seed(first_seed)
+        inputs, answers = torch.tensor(features), torch.tensor(targets)
+        scaler = StandardScaler().fit(features)
+        network = nn.Sequential(
+            Standardise(scaler.mean_, scaler.scale_),
+            *perceptron(features.shape[1], self.hidden, outputs, self.activation, generator),
+        )
+        self._train(network, inputs, answers, resolve_likelihood(task, outputs))
+        self.posterior_ = fit(
+            network,
+            (inputs, answers),
+            task,
+            curvature=self.curvature,
+            curvature_kind=self.curvature_kind,
+            prior_precision=self.prior_precision,
+            refine=self.refine,
+        )
+        self.draws_ = self.posterior_.sample(
+            int(self.draws),
+            self.method,
+            friction=self.friction,
+            gravity=self.gravity,
+            max_time=self.max_time,
+            tolerance=self.tolerance,
+            settle=self.settle,
+            certify=self.certify,
+            seed=draw_seed,
+            progress=False,
+        )
+        unfinished = sum(status is not None and not status.ok for status in self.draws_.status)
+        if unfinished:
+            warnings.warn(
+                f"{unfinished} of {len(self.draws_)} draws ended early; draws_.summary() says why "
+                "and what to do",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _train(
+        self, network: nn.Module, inputs: Tensor, targets: Tensor, likelihood: Likelihood
+    ) -> None:
+        optimiser = torch.optim.Adam(
+            network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
+        )
+        targets = likelihood.check_targets(network(inputs), targets)
+        with torch.enable_grad():
+            for _ in range(self.epochs):
+                optimiser.zero_grad()
+                loss = likelihood.negative_log(network(inputs), targets).mean()
+                loss.backward()
+                optimiser.step()
+        if not all(parameter.isfinite().all() for parameter in network.parameters()):
+            raise ValueError(
+                f"learning_rate: training diverged at {self.learning_rate}; choose a smaller one"
+            )
+
+    def _predictive(self, X: Any) -> Predictive:
+        check_is_fitted(self)
+        features = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.draws_.predict(torch.tensor(features))
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+
+
+def _check_real(name: str, value: Any, zero_allowed: bool) -> None:
+    if not isinstance(value, Real) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name}: expected a finite number, not negative, got {value!r}")
+    if value == 0 and not zero_allowed:
+        raise ValueError(f"{name}: must not be 0")

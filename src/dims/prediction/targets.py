@@ -1,0 +1,45 @@
+"""Checks of targets against outputs, shared by likelihoods and predictive distributions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["class_labels", "matching_targets"]
+
+
+def matching_targets(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Targets (N, C) in the precision of outputs (N, C); (N,) is accepted where C = 1."""
+    if targets.ndim == 1 and outputs.shape[-1] == 1:
+        targets = targets.unsqueeze(-1)
+    if targets.shape != outputs.shape:
+        raise ValueError(
+            f"targets: shape {tuple(targets.shape)} does not match the model's outputs "
+            f"{tuple(outputs.shape)}; give one target per point and output"
+        )
+    targets = targets.to(dtype=outputs.dtype)
+    if not torch.isfinite(targets).all():
+        raise ValueError("targets: contain NaN or infinite values; clean or drop those points")
+    return targets
+
+
+def class_labels(targets: Tensor, points: int, classes: int) -> Tensor:
+    """Class numbers 0, …, classes − 1 as int64, (points,)."""
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        targets = targets.squeeze(1)
+    if targets.ndim != 1 or targets.shape[0] != points:
+        hint = "; turn one-hot labels into class numbers with targets.argmax(-1)"
+        raise ValueError(
+            f"targets: class labels must have shape ({points},), got {tuple(targets.shape)}"
+            + (hint if targets.ndim == 2 else "")
+        )
+    labels = targets.to(torch.int64)
+    if targets.is_floating_point() and not torch.equal(labels.to(targets.dtype), targets):
+        raise ValueError("targets: class labels must be whole numbers; got fractions or NaN")
+    lowest, highest = int(labels.min()), int(labels.max())
+    if lowest < 0 or highest >= classes:
+        raise ValueError(
+            f"targets: class labels must lie in 0..{classes - 1} for this model's outputs, "
+            f"found {lowest}..{highest}"
+        )
+    return labels

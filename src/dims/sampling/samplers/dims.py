@@ -1,0 +1,108 @@
+"""DiMS: the particle of ε falls, is slowed by friction, and comes to rest on a minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from dims.errors import warn_renamed
+from dims.mechanics.batch import Solver
+from dims.mechanics.dynamics import Dynamics, Friction, SpeedFriction
+from dims.model.shapes import RowVectors
+from dims.sampling.certificate import certify
+from dims.sampling.samplers.base import Report, Start
+from dims.sampling.samplers.trajectory import TrajectorySampler
+from dims.sampling.settle import settle
+
+__all__ = ["DiMS"]
+
+SETTLING = ("stiff", "full", "none")
+
+
+@dataclass(frozen=True)
+class DiMS(TrajectorySampler):
+    """Dissipative Riemannian mechanics: a particle falls to a minimum, `method="dims"`.
+
+        θ'' = −(vᵀHv + κ)·g/(1 + ‖g‖²) − η·v,     θ(0) = θ*,  v(0) = G^(−½)·ε
+
+    The end of each trajectory is brought to rest by `dims.settle` and judged by `dims.certify`.
+
+    Args:
+        friction: η₀ of a friction that grows with the speed, η = η₀·√T, or a friction object such
+            as `dims.mechanics.dynamics.ConstantFriction(0.1)` or one of your own.
+        gravity: κ, how strongly the particle is pulled down.
+        max_time: The time at which a trajectory ends.
+        precondition: Start with v = G^(−½)·ε, whose energy does not depend on the slope at θ*;
+            False starts with v = ε, as the published runs.
+        solver: "rattle", "dopri5", or a solver object such as `dims.Rattle(...)`.
+        tolerance: Tolerance of a solver given by name; None takes its default.
+        save_at: Times at which the positions are kept, for `Draws.at`: as the particle passes
+            them, not settled.
+        settle: How the end is brought to rest: "stiff" (in the stiff directions), "full" (at the
+            minimum below) or "none" (as the published runs).
+        certify: Compute the smallest Hessian eigenvalue and a verdict for each draw.
+        compile: Compile the step with torch.compile; it pays on long runs.
+
+    Raises:
+        ValueError: A number is out of its range, or a name is unknown.
+        TypeError: The solver is neither a name nor a solver object.
+
+    Example:
+        >>> draws = posterior.sample(30, dims.DiMS(friction=0.5, save_at=(3.0, 10.0)))
+        >>> draws.at(3.0).predict(x)
+    """
+
+    name: ClassVar[str] = "dims"
+
+    friction: float | Friction = 0.1
+    gravity: float = 1.0
+    max_time: float = 50.0
+    precondition: bool = True
+    solver: str | Solver = "rattle"
+    tolerance: float | None = None
+    save_at: Sequence[float] = ()
+    settle: str = "stiff"
+    certify: bool = True
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self.dynamics  # checks gravity and friction
+        super().__post_init__()
+        if self.settle is None:
+            warn_renamed("settle=None", 'settle="none"', stacklevel=5)
+            object.__setattr__(self, "settle", "none")
+        if self.settle not in SETTLING:
+            raise ValueError(
+                f"settle: {self.settle!r} is unknown; give one of {', '.join(SETTLING)}"
+            )
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """Gravity and friction."""
+        law = self.friction
+        return Dynamics(self.gravity, law if isinstance(law, Friction) else SpeedFriction(law))
+
+    @classmethod
+    def current_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Version 0.1.0 wrote null for no settling."""
+        current = super().current_settings(settings)
+        return {**current, "settle": "none" if current["settle"] is None else current["settle"]}
+
+    def draw(
+        self, start: Start, perturbations: RowVectors, progress: Report | None = None
+    ) -> dict[str, Any]:
+        """Follow the particles, settle and certify their ends; see `Sampler.draw`."""
+        thetas, fields = self.travel(start, perturbations, progress)
+        displacement = torch.zeros_like(fields["arc_length"])
+        if self.settle != "none":
+            settled = settle(start.surface, thetas, method=self.settle)
+            thetas, displacement = settled.positions, settled.displacement
+        fields |= {"parameters": thetas, "displacement": displacement, **start.measure(thetas)}
+        if self.certify:
+            certificates = certify(start.surface, thetas)
+            fields["smallest_eigenvalue"] = certificates.smallest_eigenvalue
+            fields["verdict"] = [verdict.name for verdict in certificates.verdict]
+        return fields

@@ -1,0 +1,113 @@
+"""What samplers by trajectories share: forces, how they are followed, and what is kept of them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from dims.mechanics.batch import Solver
+from dims.mechanics.dynamics import Dynamics
+from dims.mechanics.integrate import Trajectories, integrate, resolve_solver
+from dims.model.shapes import RowVectors
+from dims.sampling.samplers.base import Report, Sampler, Start
+
+__all__ = ["TrajectorySampler"]
+
+FINER = 0.1  # × tolerance, for draws that failed
+
+
+class TrajectorySampler(Sampler):
+    """A sampler that follows the trajectory of each ε; a subclass has these fields and `dynamics`.
+
+    Times of `save_at` are landed on exactly, which changes the steps: the end of a trajectory
+    agrees with that of a run without them to the solver's accuracy.
+    """
+
+    max_time: float
+    precondition: bool
+    solver: str | Solver
+    tolerance: float | None
+    save_at: Sequence[float]
+    compile: bool
+
+    def __post_init__(self) -> None:
+        resolve_solver(self.solver, self.tolerance)
+        object.__setattr__(self, "save_at", _checked_times(self.save_at, self.max_time))
+
+    @property
+    @abstractmethod
+    def dynamics(self) -> Dynamics:
+        """The forces on the particle."""
+
+    def finer(self) -> TrajectorySampler:
+        """With a tenth of the tolerance; a solver without a tolerance stays as it is."""
+        solver = resolve_solver(self.solver, self.tolerance)
+        tolerance = getattr(solver, "tolerance", None)
+        if tolerance is None:
+            return self
+        if isinstance(self.solver, str):
+            return replace(self, tolerance=FINER * tolerance)  # type: ignore[type-var]
+        finer = replace(solver, tolerance=FINER * tolerance)  # type: ignore[type-var]
+        return replace(self, solver=finer)  # type: ignore[type-var]
+
+    def follow(
+        self,
+        start: Start,
+        perturbations: RowVectors,
+        progress: Report | None = None,
+        save_at: Sequence[float] | Tensor | None = None,
+    ) -> Trajectories:
+        """The trajectories of ε under the sampler's forces, at the given times or at their end."""
+        return integrate(
+            start.surface,
+            start.position,
+            start.velocities(perturbations, self.precondition),
+            dynamics=self.dynamics,
+            solver=self.solver,
+            tolerance=self.tolerance,
+            max_time=self.max_time,
+            save_at=save_at,
+            compile=self.compile,
+            progress=progress,
+            # Compiled for another number of rows first, the same step would round differently.
+            checkpoint=None if self.compile else start.checkpoint,
+        )
+
+    def travel(
+        self, start: Start, perturbations: RowVectors, progress: Report | None
+    ) -> tuple[RowVectors, dict[str, Any]]:
+        """The ends of the trajectories, and the fields of `Draws` that tell of them."""
+        times = (*(t for t in self.save_at if t < self.max_time), self.max_time)
+        path = self.follow(start, perturbations, progress, times if self.save_at else None)
+        fields = {
+            "status": path.status,
+            "kinetic_energy": path.kinetic_energy[-1],
+            "energy_violation": path.energy_violation,
+            "energy_balance": path.energy_balance,
+            "arc_length": path.arc_length,
+            "evaluations": path.evaluations,
+        }
+        if self.save_at:
+            kept = len(self.save_at)
+            fields |= {
+                "times": path.times[:kept],
+                "saved": path.positions[:kept].transpose(0, 1),
+                "saved_loss": path.loss[:kept].T,
+                "saved_gradient_norm": path.gradient_norm[:kept].T,
+            }
+        return path.end, fields
+
+
+def _checked_times(save_at: Sequence[float], max_time: float) -> tuple[float, ...]:
+    times = tuple(float(time) for time in save_at)
+    increasing = all(a < b for a, b in zip((-math.inf, *times), times, strict=False))
+    if times and not (increasing and times[0] >= 0 and times[-1] <= max_time):
+        raise ValueError(
+            f"save_at: expected increasing times from 0 to max_time = {max_time}, got {times}"
+        )
+    return times
