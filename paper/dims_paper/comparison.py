@@ -132,13 +132,9 @@ def beside(
     metric: str | None = None,
 ) -> Cell:
     """The cell of a number and what we have for it; no seeds: it was not run."""
+    names = ("table", "dataset", "split", "method", "t1", "eta0")
     return Cell(
-        table=number.table,
-        dataset=number.dataset,
-        split=number.split,
-        method=number.method,
-        t1=number.t1,
-        eta0=number.eta0,
+        **{name: getattr(number, name) for name in names},
         metric=number.metric if metric is None else metric,
         paper=number.mean,
         paper_error=number.error,

@@ -11,6 +11,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,7 @@ class PaperNumber:
 def paper_numbers() -> tuple[PaperNumber, ...]:
     """All cells, in the order of the paper."""
     text = resources.files(__package__).joinpath("paper_tables.csv").read_text(encoding="utf-8")
-    return tuple(
-        PaperNumber(
-            table=row["table"],
-            dataset=row["dataset"],
-            split=row["split"],
-            evaluated_on=row["evaluated_on"] or None,
-            method=row["method"],
-            t1=_number(row["t1"]),
-            eta0=_number(row["eta0"]),
-            metric=row["metric"],
-            mean=float(row["mean"]),
-            error=_number(row["standard_error"]),
-            error_kind=row["error_kind"] or None,
-        )
-        for row in csv.DictReader(text.splitlines())
-    )
+    return tuple(_parsed(row) for row in csv.DictReader(text.splitlines()))
 
 
 def select(**wanted: str | float | None) -> tuple[PaperNumber, ...]:
@@ -75,5 +61,10 @@ def lookup(**wanted: str | float | None) -> PaperNumber:
     return cells[0]
 
 
-def _number(field: str) -> float | None:
-    return float(field) if field else None
+def _parsed(row: dict[str, str]) -> PaperNumber:
+    """A line of the file; an empty cell is None."""
+    row["error"] = row.pop("standard_error")
+    found: dict[str, Any] = {field: value or None for field, value in row.items()}
+    for field in ("t1", "eta0", "mean", "error"):
+        found[field] = None if found[field] is None else float(found[field])
+    return PaperNumber(**found)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import dims
 from dims_paper.datasets.snelson import load_snelson
+from dims_paper.training import mlp
 
 TRAINED = Path(__file__).parent / "snelson_map.safetensors"
 GAP = (1.5, 3.0)
@@ -35,21 +36,13 @@ class SnelsonProblem(NamedTuple):
         return (colourless @ self.factor).to(vector.device, vector.dtype)
 
 
-def snelson_network(dtype: torch.dtype = torch.float64) -> nn.Sequential:
-    """1-16-16-16-1 with GELU, K = 593."""
-    return nn.Sequential(
-        nn.Linear(1, 16), nn.GELU(), nn.Linear(16, 16), nn.GELU(),
-        nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 1),
-    ).to(dtype)  # fmt: skip
-
-
 def load_problem(dtype: torch.dtype = torch.float64, device: str = "cpu") -> SnelsonProblem:
     """The network at its minimum of the loss without the gap, tuned by the evidence."""
     saved = load_file(TRAINED)
     noise, prior = float(saved["noise_std"]), float(saved["prior_precision"])
     data = load_snelson(gap=GAP)
     points = (data.train_inputs, data.train_targets)
-    model = snelson_network()
+    model = mlp((1, 16, 16, 16, 1), nn.GELU)
     nn.utils.vector_to_parameters(saved["theta"], model.parameters())
     exact = dims.LossSurface(model, points, dims.Gaussian(noise), prior)
 

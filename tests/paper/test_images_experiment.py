@@ -215,7 +215,7 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     subset = SubsetSettings(
         points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001
     )
-    run = parts.run_subset(SMALL, subset, tmp_path).to_json()
+    run = parts.run_part(SMALL, subset, tmp_path).to_json()
     names = [(row["method"], row["t1"]) for row in run["rows"]]
     assert names == [
         ("MAP", None),
@@ -235,7 +235,7 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     for row in older["rows"]:
         del row["confidence"], row["calibration"]
     (tmp_path / "mnist_0_low_rank.json").write_text(json.dumps(older))
-    mended = parts.run_subset(SMALL, subset, tmp_path).to_json()
+    mended = parts.run_part(SMALL, subset, tmp_path).to_json()
     for row, before in zip(mended["rows"], run["rows"], strict=True):
         assert row["confidence"] == before["confidence"]
         assert row["calibration"]["inputs"] == before["calibration"]["inputs"]
@@ -243,7 +243,7 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     (tmp_path / "mnist_0_low_rank.json").unlink()
     kept = sorted((tmp_path / "draws").iterdir())
     before = [path.stat().st_mtime_ns for path in kept]
-    again = parts.run_subset(SMALL, subset, tmp_path).to_json()
+    again = parts.run_part(SMALL, subset, tmp_path).to_json()
     assert [path.stat().st_mtime_ns for path in kept] == before
     assert again["rows"][-1]["test"] == run["rows"][-1]["test"]
 
@@ -276,7 +276,7 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
         sizes=(1, 2, 4),
         early=0.002,
     )
-    run = parts.run_full(SMALL, full, tmp_path).to_json()
+    run = parts.run_part(SMALL, full, tmp_path).to_json()
     assert run["points"] == 300
     assert [row["method"] for row in run["rows"]] == [
         "MAP",
@@ -309,7 +309,7 @@ def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) 
         sizes=(),
         images=(60, None),
     )
-    run = parts.run_full(SMALL, full, tmp_path).to_json()
+    run = parts.run_part(SMALL, full, tmp_path).to_json()
     first, last = run["rows"][1:]
     assert (first["images"], last["images"]) == (60, 300)
     assert first["energy_jump"] == [0.0, 0.0]
@@ -382,7 +382,7 @@ def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> N
     peers = PeerSettings(
         sizes=(2, 3), training=Training(epochs=1, batch_size=64), swag_epochs=2, draws=2
     )
-    run = parts.run_peers(SMALL, peers, tmp_path).to_json()
+    run = parts.run_part(SMALL, peers, tmp_path).to_json()
     rows = {row["method"]: row for row in run["rows"]}
     assert list(rows) == [
         "MAP",

@@ -87,8 +87,7 @@ def _run(part: str, network: Any, how: Any, solver: str, out: Path, compared: bo
             if part == "ood":
                 run = parts.run_ood(network, how, out, status.update, solver)
             else:
-                kinds: dict[str, Any] = {"subset": parts.run_subset, "peers": parts.run_peers}
-                run = kinds.get(part, parts.run_full)(network, how, out, status.update)
+                run = parts.run_part(network, how, out, status.update)
         score_table([run], "test", network.dataset).show(console)
         if compared:
             cells = [cell for cell in compare_images([run]) if cell.verdict != "not run"]

@@ -17,7 +17,6 @@ from pathlib import Path
 from torch import nn
 
 import dims
-from dims import DiMS
 from dims_paper.cache import kept_network, kept_rows, kept_run, read_json
 from dims_paper.experiments.problem import Problem, Report, training_report
 from dims_paper.experiments.reference import Motion, Stopwatch, reference_row
@@ -197,8 +196,9 @@ def _defaults(problem: Problem, store: Path, posterior: dims.Posterior) -> Row:
     began, resumed = time.perf_counter(), store.exists()
     draws = posterior.sample(
         problem.draws,
-        DiMS(compile=problem.compiled),
+        dims.DiMS(compile=problem.compiled),
         seed=problem.seed,
+        progress=False,
         store=store,
         # A compiled batch keeps nothing before its end.
         chunk_size=25 if problem.compiled else problem.draws,

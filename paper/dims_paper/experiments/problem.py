@@ -15,7 +15,6 @@ from typing import Any
 from torch import nn
 
 import dims
-from dims import LA, RLA, DiMS, LinLA, Sampler
 from dims.mechanics.batch import Progress
 from dims_paper.schema import Row, Run
 from dims_paper.scoring import Evaluation, diagnostics_of
@@ -80,12 +79,16 @@ class Problem:
                 curvature_kind=self.curvature_kind,
             )
 
-    def samplers(self) -> list[tuple[str, Sampler]]:
-        """The paper's methods with their labels; they start from ε itself and are not settled."""
-        rla = RLA(max_time=self.rla_time, precondition=False, compile=self.compiled)
-        rows: list[tuple[str, Sampler]] = [("LA", LA()), ("LinLA", LinLA()), ("RLA", rla)]
+    def samplers(self) -> list[tuple[str, float | None, dims.Sampler]]:
+        """The paper's methods: label, η₀ and sampler. They start from ε itself, are not settled."""
+        rla = dims.RLA(max_time=self.rla_time, precondition=False, compile=self.compiled)
+        rows: list[tuple[str, float | None, dims.Sampler]] = [
+            ("LA", None, dims.LA()),
+            ("LinLA", None, dims.LinLA()),
+            ("RLA", None, rla),
+        ]
         for friction in self.frictions:
-            falling = DiMS(
+            falling = dims.DiMS(
                 friction=friction,
                 max_time=self.max_time,
                 precondition=False,
@@ -93,7 +96,7 @@ class Problem:
                 certify=False,
                 compile=self.compiled,
             )
-            rows.append(("DiMS", falling))
+            rows.append(("DiMS", friction, falling))
         return rows
 
 
@@ -121,10 +124,10 @@ def run_problem(
     theta = posterior.map_parameters.unsqueeze(0)
     at_map = dims.Draws.from_parameters(posterior.surface, theta, measure=False)
     rows = [problem.evaluation.row("MAP", at_map)]
-    for label, sampler in problem.samplers():
-        friction = f" (η₀ = {sampler.friction})" if isinstance(sampler, DiMS) else ""
-        say(label + friction)
-        rows += _rows(label, sampler, problem, posterior, percent(say, label + friction))
+    for label, eta0, sampler in problem.samplers():
+        name = label if eta0 is None else f"{label} (η₀ = {eta0})"
+        say(name)
+        rows += _rows(label, eta0, sampler, problem, posterior, percent(say, name))
     return Run(
         experiment=problem.experiment,
         dataset=problem.dataset,
@@ -147,7 +150,8 @@ def facts_of(posterior: dims.Posterior) -> dict[str, Any]:
 
 def _rows(
     label: str,
-    sampler: Sampler,
+    eta0: float | None,
+    sampler: dims.Sampler,
     problem: Problem,
     posterior: dims.Posterior,
     progress: Callable[[Progress], None],
@@ -155,13 +159,11 @@ def _rows(
     """The row of a method; DiMS has a second one, for the same draws settled."""
     began = time.perf_counter()
     draws = posterior.sample(problem.draws, sampler, seed=problem.seed, progress=progress)
-    fields: dict[str, Any] = {"seconds": time.perf_counter() - began}
-    if isinstance(sampler, (RLA, DiMS)):
+    fields: dict[str, Any] = {"eta0": eta0, "seconds": time.perf_counter() - began}
+    if isinstance(sampler, dims.RLA | dims.DiMS):
         fields |= {"t1": sampler.max_time, "diagnostics": diagnostics_of(draws)}
-    if isinstance(sampler, DiMS):
-        fields["eta0"] = sampler.friction
     rows = [problem.evaluation.row(label, draws, **fields)]
-    if isinstance(sampler, DiMS):
+    if isinstance(sampler, dims.DiMS):
         rested = dims.settle(posterior.surface, draws.parameters).positions
         settled = dims.Draws.from_parameters(posterior.surface, rested, measure=False)
         loss = posterior.surface.value(rested).tolist()

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from dims.commands.pages.style import figure_style, save_figure
-from dims_paper.figures import banana, breakdown, curve, sinusoid, snelson, sphere, surface_2d
+from dims_paper.figures import predictions, toys
 from dims_paper.schema import Run
 
 FIGURES: dict[str, Callable[[Run, Any], Any]] = {
-    "sphere": sphere.draw,
-    "sinusoid": sinusoid.draw,
-    "curve": curve.draw,
-    "surface-2d": surface_2d.draw,
-    "breakdown": breakdown.draw,
-    "snelson": snelson.draw,
-    "banana": banana.draw,
+    "sphere": toys.draw_sphere,
+    "sinusoid": predictions.draw_sinusoid,
+    "curve": toys.draw_curve,
+    "surface-2d": toys.draw_surface_2d,
+    "breakdown": toys.draw_breakdown,
+    "snelson": predictions.draw_snelson,
+    "banana": predictions.draw_banana,
 }
 
 

@@ -12,7 +12,6 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +21,8 @@ import torch
 from torch import Tensor
 
 import dims
-from dims import LA, RLA, DiMS, LinLA
 from dims.model.torch_support.tf32 import float32_products
 from dims_paper.cache import kept_run, write_json
-from dims_paper.datasets.images import Images
 from dims_paper.experiments.images.motion import Segment, fit_images, follow, initial_state
 from dims_paper.experiments.images.run import ImageRun
 from dims_paper.experiments.images.scores import distributions, load_per_image
@@ -37,39 +34,44 @@ from dims_paper.experiments.images.settings import (
 )
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import AUROC, PER_DRAW, Row, Run, Scores
+from dims_paper.scoring import Evaluation
 
 
-def run_subset(
-    settings: ImageSettings, subset: SubsetSettings, out: Path, report: Report | None = None
+def run_part(
+    settings: ImageSettings,
+    part: SubsetSettings | FullSettings | PeerSettings,
+    out: Path,
+    report: Report | None = None,
 ) -> Run:
-    """MAP, LA, LinLA, RLA and DiMS with curvature and motion on a few images."""
-    name = f"{settings.name}_{subset.curvature}"
-    return _kept(out, name, lambda: _subset(ImageRun(settings, out, name, report), subset))
+    """A part of the experiment, from the folder if it is there.
+
+    What older results lack is added from their numbers per image.
+    """
+    name = f"{settings.name}_{part.kind}"
+    makers: dict[type, Any] = {SubsetSettings: _subset, FullSettings: _full, PeerSettings: _peers}
+    path = out / f"{name}.json"
+    make = makers[type(part)]
+    result = kept_run(path, lambda: make(ImageRun(settings, out, name, report), part))
+    lacking = False
+    for index, row in enumerate(result.rows):
+        file = out / "per_image" / f"{row.per_image}.safetensors"
+        if "confidence" not in row.figure and file.exists():
+            result.rows[index] = replace(row, figure=distributions(load_per_image(file)))
+            lacking = True
+    if lacking:
+        write_json(path, result.to_json())
+    return result
 
 
-def run_full(
-    settings: ImageSettings, full: FullSettings, out: Path, report: Report | None = None
-) -> Run:
-    """MAP and DiMS on the whole training set, or on parts of it that grow."""
-    name = f"{settings.name}_{full.kind}"
-    return _kept(out, name, lambda: _full(ImageRun(settings, out, name, report), full))
-
-
-def run_peers(
-    settings: ImageSettings, peers: PeerSettings, out: Path, report: Report | None = None
-) -> Run:
-    """Deep ensembles, their first member, SWAG and last-layer Laplace on the whole training set."""
-    name = f"{settings.name}_peers"
-    return _kept(out, name, lambda: _peers(ImageRun(settings, out, name, report), peers))
-
-
-def samplers_of(subset: SubsetSettings, solver: str = "rattle") -> list[tuple[str, RLA | DiMS]]:
+def samplers_of(
+    subset: SubsetSettings, solver: str = "rattle"
+) -> list[tuple[str, dims.RLA | dims.DiMS]]:
     """RLA and DiMS as the paper has them, saved at the times of its tables."""
     times = subset.times
-    rla = RLA(
+    rla = dims.RLA(
         max_time=subset.rla_time, precondition=False, solver=solver, save_at=(subset.rla_time,)
     )
-    falling = DiMS(
+    falling = dims.DiMS(
         friction=subset.friction,
         max_time=times[-1],
         precondition=False,
@@ -90,9 +92,10 @@ def _subset(run: ImageRun, subset: SubsetSettings) -> Run:
     surface, seed = posterior.surface, run.settings.seed
     theta = posterior.map_parameters.unsqueeze(0)
     run.add("MAP", dims.Draws.from_parameters(surface, theta, measure=False))
-    for label, method in (("LA", LA()), ("LinLA", LinLA())):
-        make = partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
-        run.add_made(label, make)
+    for label, method in (("LA", dims.LA()), ("LinLA", dims.LinLA())):
+        run.add_made(
+            label, partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
+        )
     for label, sampler in samplers_of(subset):
         for draws, fields in run.sampled(label, posterior, subset.draws, sampler):
             run.add(label, draws, **fields)
@@ -196,21 +199,6 @@ def _peers(run: ImageRun, peers: PeerSettings) -> Run:
     return run.result(peers, None, {})
 
 
-def _kept(out: Path, name: str, make: Callable[[], Run]) -> Run:
-    """The result of a part; what older results lack is added from their numbers per image."""
-    path = out / f"{name}.json"
-    result = kept_run(path, make)
-    lacking = False
-    for index, row in enumerate(result.rows):
-        file = out / "per_image" / f"{row.per_image}.safetensors"
-        if "confidence" not in row.figure and file.exists():
-            result.rows[index] = replace(row, figure=distributions(load_per_image(file)))
-            lacking = True
-    if lacking:
-        write_json(path, result.to_json())
-    return result
-
-
 def run_ood(
     settings: ImageSettings,
     subset: SubsetSettings,
@@ -233,10 +221,17 @@ def _ood(run: ImageRun, subset: SubsetSettings, solver: str) -> Run:
     data = run.some(subset.points)
     run.say("curvature and evidence")
     posterior, facts = fit_images(run.trained, data, curvature=subset.curvature, rank=subset.rank)
-    inside = {"test": run.gallery.test, "training": Images(*data)}
+    inside = {"test": run.evaluation.parts["test"], "training": data}
 
     def add(method: str, drawn: dims.Draws, **fields: Any) -> None:
-        scores = _per_draw(drawn, inside, run.gallery.ood)
+        """Per-draw accuracy, NLL and AUROC against each OOD set, by in-distribution set."""
+        scores: dict[str, Scores] = {}
+        for name, images in inside.items():
+            evaluation = Evaluation({"test": images}, ood=run.evaluation.ood)
+            row = evaluation.row(method, drawn)
+            found = {k: row.metric("test", k) for k in ("accuracy", "nll")}
+            found |= {f"auroc_{n}": ood[PER_DRAW][AUROC] for n, ood in row.ood.items()}
+            scores[name] = {PER_DRAW: found}
         run.rows.append(Row(method=method, scores=scores, **fields))
 
     theta = posterior.map_parameters.unsqueeze(0)
@@ -248,20 +243,3 @@ def _ood(run: ImageRun, subset: SubsetSettings, solver: str) -> Run:
         for draws, fields in looks:
             add(method, draws, **fields)
     return run.result(subset, posterior.surface, facts | {"solver": solver})
-
-
-def _per_draw(
-    draws: dims.Draws, inside: dict[str, Images], ood: dict[str, Images]
-) -> dict[str, Scores]:
-    """Per-draw accuracy, NLL and AUROC against each OOD set, by in-distribution set."""
-    outside = {name: draws.predict(images.inputs) for name, images in ood.items()}
-    scores: dict[str, Scores] = {}
-    for name, images in inside.items():
-        predictive = draws.predict(images.inputs)
-        metrics = predictive.metrics(images.targets)[PER_DRAW]
-        auroc = {
-            f"auroc_{n}": predictive.ood_metrics(other)[PER_DRAW][AUROC]
-            for n, other in outside.items()
-        }
-        scores[name] = {PER_DRAW: {k: metrics[k] for k in ("accuracy", "nll")} | auroc}
-    return scores

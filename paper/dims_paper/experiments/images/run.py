@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims import RLA, DiMS
 from dims.baselines.common import seeded
 from dims.mechanics.batch import Progress
 from dims.model.torch_support.tf32 import convolutions_round
@@ -39,7 +38,7 @@ from dims_paper.training import Training, train_together
 Look = tuple[dims.Draws, dict[str, Any]]  # draws at a time, and the fields of their row
 
 WORTH_COMPILING = 30_000  # images: it takes half a minute, and halves the time of a gradient
-AT_A_TIME = ("loss", "kinetic_energy", "gradient_norm")  # (T, S) in a file of draws
+AT_A_TIME = ("loss", "gradient_norm", "kinetic_energy")  # (T, S) in a file of draws
 
 
 class ImageRun:
@@ -114,7 +113,7 @@ class ImageRun:
         return self.out / "draws" / f"{self.name}_{slug(label)}_{end:g}.safetensors"
 
     def sampled(
-        self, label: str, posterior: dims.Posterior, draws: int, sampler: RLA | DiMS
+        self, label: str, posterior: dims.Posterior, draws: int, sampler: dims.RLA | dims.DiMS
     ) -> Iterator[Look]:
         """Draws by `posterior.sample` at every saved time, from their file if it is there."""
         times, device = sampler.save_at, self.settings.device
@@ -127,7 +126,7 @@ class ImageRun:
             seen = [drawn.at(t) for t in times]
             return {
                 "positions": torch.stack([look.parameters for look in seen]),
-                **{name: torch.stack([getattr(x, name) for x in seen]) for name in AT_A_TIME},
+                **{n: torch.stack([getattr(look, n) for look in seen]) for n in AT_A_TIME[:2]},
                 "evaluations": drawn.evaluations,
                 "energy_violation": drawn.energy_violation,
                 "energy_jump": torch.zeros_like(drawn.energy_violation),
@@ -136,8 +135,7 @@ class ImageRun:
             }
 
         kept = kept_tensors(self.file_of(label, times[-1]), make, device)
-        friction = sampler.friction if isinstance(sampler, DiMS) else None
-        eta0 = friction if isinstance(friction, float) else None
+        eta0 = getattr(sampler, "friction", None)
         yield from self.looks(posterior.surface, kept, times, eta0, posterior.surface.points)
 
     def looks(
@@ -164,7 +162,8 @@ class ImageRun:
                     "draws": len(thetas),
                     "seconds": float(kept["seconds"]),
                     "numbers": {"images": images},
-                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME} | whole,
+                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME if n in kept}
+                    | whole,
                 },
             )
 

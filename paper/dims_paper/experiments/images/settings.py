@@ -60,6 +60,11 @@ class SubsetSettings:
     times: tuple[float, ...] = (25.0, 50.0)
     rla_time: float = 1.0
 
+    @property
+    def kind(self) -> str:
+        """The end of the name of its files."""
+        return self.curvature
+
 
 @dataclass(frozen=True)
 class FullSettings:
@@ -129,6 +134,7 @@ class PeerSettings:
     swag_lr: float = 0.02
     swag_prior: float = 1.0  # precision; of the loss of 60 000 images
     draws: int = 20
+    kind = "peers"
 
 
 def part_settings(part: str, seed: int, curvature: str = "low_rank") -> Any:
