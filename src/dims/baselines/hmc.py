@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dims.baselines.common import check_integer, seeded
 from dims.errors import HmcWarning, renamed_arguments
+from dims.model.arguments import check_integer
 from dims.model.shapes import RowIntegers, RowVectors, Vector
+from dims.model.training import seeded
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
 from dims.surface.loss import LossSurface

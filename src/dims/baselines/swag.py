@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer, check_positive
 from dims.errors import renamed_arguments
+from dims.model.arguments import check_integer, check_positive
 from dims.model.likelihoods import Likelihood, with_noise
 from dims.model.parameters import Selection
 from dims.model.shapes import RowVectors, Vector
