@@ -18,16 +18,7 @@ PER_DRAW, ERROR, ENSEMBLE = "per_sample", "per_sample_error", "ensemble"
 AUROC = "auroc_max_probability"  # the OOD metric of all tables
 REFERENCE = "(reference solver)"  # ends the names of methods by the published solver
 
-RENAMED = {
-    "more": "additional",
-    "legs": "segments",
-    "recipe_tolerance": "reference_tolerance",
-    "recipe_draws": "reference_draws",
-    "recipe_seeds": "reference_seeds",
-    "recipe_limit": "reference_limit",
-    "known": "in_distribution",
-    "foreign": "ood",
-}
+RENAMED = {"more": "additional", "legs": "segments", "known": "in_distribution", "foreign": "ood"}
 OLD_REFERENCE = "(recipe)"
 
 # Of each draw, or their mean, worst or counts where results were gathered.
@@ -198,7 +189,8 @@ def renamed(found: Any, deep: bool = True) -> Any:
     """Nested dictionaries with the names of this version for their keys."""
     if not isinstance(found, Mapping):
         return found
-    return {RENAMED.get(k, k): renamed(v) if deep else v for k, v in found.items()}
+    new = {key: str(RENAMED.get(key, key)).replace("recipe_", "reference_") for key in found}
+    return {new[key]: renamed(v) if deep else v for key, v in found.items()}
 
 
 def _scores(found: dict[str, Any]) -> Scores:

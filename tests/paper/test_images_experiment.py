@@ -39,9 +39,8 @@ from dims_paper.experiments.images.settings import (
     PeerSettings,
     SubsetSettings,
 )
-from dims_paper.lenet import lenet
 from dims_paper.schema import Row, Run
-from dims_paper.training import Training, train_together
+from dims_paper.training import Training, lenet, train_together
 
 
 def few_images(count: int = 40) -> Images:
