@@ -18,8 +18,13 @@ PER_DRAW, ERROR, ENSEMBLE = "per_sample", "per_sample_error", "ensemble"
 AUROC = "auroc_max_probability"  # the OOD metric of all tables
 REFERENCE = "(reference solver)"  # ends the names of methods by the published solver
 
-RENAMED = {"more": "additional", "legs": "segments", "known": "in_distribution", "foreign": "ood"}
-OLD_REFERENCE = "(recipe)"
+RENAMED = {
+    "more": "additional",
+    "legs": "segments",  # old name
+    "known": "in_distribution",
+    "foreign": "ood",  # old name
+}
+OLD_REFERENCE, OLD_PREFIX = "(recipe)", "recipe_"  # old name
 
 # Of each draw, or their mean, worst or counts where results were gathered.
 DIAGNOSTICS = ("loss", "status", "verdict", "evaluations", "energy_violation", "energy_jump",
@@ -189,7 +194,7 @@ def renamed(found: Any, deep: bool = True) -> Any:
     """Nested dictionaries with the names of this version for their keys."""
     if not isinstance(found, Mapping):
         return found
-    new = {key: str(RENAMED.get(key, key)).replace("recipe_", "reference_") for key in found}
+    new = {key: str(RENAMED.get(key, key)).replace(OLD_PREFIX, "reference_") for key in found}
     return {new[key]: renamed(v) if deep else v for key, v in found.items()}
 
 

@@ -21,7 +21,7 @@ from dims.baselines.common import seeded
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-WORTH_COMPILING = 2000  # steps on a GPU, where an uncompiled one is mostly kernel launches
+WORTH_COMPILING = 2000  # steps on a GPU, where an uncompiled one is mostly overhead
 FOR_ONE_THREAD = 10**6  # parameters times points of a step
 
 

@@ -107,7 +107,7 @@ def test_every_member_has_its_own_dropout(dropout):
 
 
 @pytest.mark.usefixtures("brief", "unchecked")
-@pytest.mark.filterwarnings("ignore:θ. is no minimum")
+@pytest.mark.filterwarnings("ignore:θ. is not a minimum")
 def test_rows_are_what_their_names_say(tmp_path):
     problem = small_problem()
     result = run_additional(problem, SETTINGS, tmp_path)
@@ -150,7 +150,7 @@ def test_rows_are_what_their_names_say(tmp_path):
 
 
 @pytest.mark.usefixtures("brief", "unchecked")
-@pytest.mark.filterwarnings("ignore:θ. is no minimum")
+@pytest.mark.filterwarnings("ignore:θ. is not a minimum")
 def test_rows_are_kept_and_the_network_is_trained_once(tmp_path):
     task = small_task()
     assert not run_rows(small_problem(task), SETTINGS, tmp_path, [])
@@ -167,7 +167,7 @@ def test_rows_are_kept_and_the_network_is_trained_once(tmp_path):
     assert len(run_additional(small_problem(idle), SETTINGS, tmp_path).rows) == 5
 
 
-@pytest.mark.filterwarnings("ignore:θ. is no minimum")
+@pytest.mark.filterwarnings("ignore:θ. is not a minimum")
 def test_a_row_that_is_too_expensive_says_so(tmp_path):
     settings = replace(SETTINGS, reference_limit=0.0)
     run_rows(small_problem(), settings, tmp_path, ["reference-rla"])
@@ -180,7 +180,7 @@ def test_a_row_that_is_too_expensive_says_so(tmp_path):
     assert all(0 < reached < 0.3 for reached in row.diagnostics["reached"])
 
 
-@pytest.mark.filterwarnings("ignore:θ. is no minimum")
+@pytest.mark.filterwarnings("ignore:θ. is not a minimum")
 def test_an_interrupted_batch_goes_on_bitwise_identical_with_its_seconds(tmp_path):
     problem = small_problem()
     posterior = problem.posterior(problem.task.train(0))
