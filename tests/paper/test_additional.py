@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from dims.sampling.samplers.dissipative import Dissipative
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import dims
+from dims import DiMS
 from dims.commands.pages.read import read_page
 from dims.mechanics.dynamics import geodesic
 from dims.mechanics.integrate import integrate
 from dims.mechanics.solvers.dopri5 import Dopri5
-from dims.sampling.samplers import SAMPLERS
 from dims_paper.cache import load_runs
 from dims_paper.experiments.additional import AdditionalSettings, run_additional, run_rows
 from dims_paper.experiments.problem import Problem
@@ -73,7 +72,7 @@ def parameters(model: nn.Module) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Brief(Dissipative):
+class Brief(DiMS):
     """The defaults but for the time, of which a test has little."""
 
     max_time: float = 0.5
@@ -81,7 +80,7 @@ class Brief(Dissipative):
 
 @pytest.fixture
 def brief(monkeypatch):
-    monkeypatch.setitem(SAMPLERS, "dims", Brief)
+    monkeypatch.setattr("dims.DiMS", Brief)
 
 
 @pytest.mark.parametrize("batch_size", [4, None])

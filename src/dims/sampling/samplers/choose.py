@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dims.mechanics.batch import Solver
 from dims.mechanics.dynamics import Friction
+from dims.mechanics.solvers.base import Solver
 from dims.sampling.samplers.base import Sampler
 from dims.sampling.samplers.dims import DiMS
 from dims.sampling.samplers.la import LA

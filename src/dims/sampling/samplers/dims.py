@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 
 from dims.errors import warn_renamed
-from dims.mechanics.batch import Solver
 from dims.mechanics.dynamics import Dynamics, Friction, SpeedFriction
+from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors
 from dims.sampling.certificate import certify
 from dims.sampling.samplers.base import Report, Start
@@ -32,7 +32,7 @@ class DiMS(TrajectorySampler):
 
     Args:
         friction: η₀ of a friction that grows with the speed, η = η₀·√T, or a friction object such
-            as `dims.mechanics.dynamics.ConstantFriction(0.1)` or one of your own.
+            as `dims.ConstantFriction(0.1)` or one of your own.
         gravity: κ, how strongly the particle is pulled down.
         max_time: The time at which a trajectory ends.
         precondition: Start with v = G^(−½)·ε, whose energy does not depend on the slope at θ*;

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dims.mechanics.batch import Solver
 from dims.mechanics.dynamics import Dynamics, geodesic
+from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors
 from dims.sampling.samplers.base import Report, Start
 from dims.sampling.samplers.trajectory import TrajectorySampler

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from dims.mechanics.batch import Solver
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.integrate import Trajectories, integrate, resolve_solver
+from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors
 from dims.sampling.samplers.base import Report, Sampler, Start
 
@@ -99,6 +99,7 @@ class TrajectorySampler(Sampler):
                 "saved": path.positions[:kept].transpose(0, 1),
                 "saved_loss": path.loss[:kept].T,
                 "saved_gradient_norm": path.gradient_norm[:kept].T,
+                "saved_kinetic_energy": path.kinetic_energy[:kept].T,
             }
         return path.end, fields
 
