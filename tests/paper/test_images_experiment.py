@@ -39,9 +39,8 @@ from dims_paper.experiments.images.settings import (
     PeerSettings,
     SubsetSettings,
 )
-from dims_paper.lenet import lenet
 from dims_paper.schema import Row, Run
-from dims_paper.training import Training, train_together
+from dims_paper.training import Training, lenet, train_together
 
 
 def few_images(count: int = 40) -> Images:
@@ -123,13 +122,13 @@ def _trained_with_a_scheduler(images: Images, training: Training, seed: int) -> 
 def test_a_weighted_auroc_is_that_of_repeated_images() -> None:
     generator = torch.Generator().manual_seed(0)
     known = torch.randint(0, 8, (30,), generator=generator).double()  # with ties
-    foreign = torch.randint(2, 10, (20,), generator=generator).double()
-    known_weights = torch.randint(0, 4, (5, 30), generator=generator)
-    foreign_weights = torch.randint(0, 4, (5, 20), generator=generator)
-    found = weighted_auroc(known, foreign, known_weights.double(), foreign_weights.double())
+    outside = torch.randint(2, 10, (20,), generator=generator).double()
+    inside_weights = torch.randint(0, 4, (5, 30), generator=generator)
+    outside_weights = torch.randint(0, 4, (5, 20), generator=generator)
+    found = weighted_auroc(known, outside, inside_weights.double(), outside_weights.double())
     expected = [
-        ood_auroc(known.repeat_interleave(w), foreign.repeat_interleave(u))
-        for w, u in zip(known_weights, foreign_weights, strict=True)
+        ood_auroc(known.repeat_interleave(w), outside.repeat_interleave(u))
+        for w, u in zip(inside_weights, outside_weights, strict=True)
     ]
     torch.testing.assert_close(found, torch.stack(expected))
 
@@ -145,10 +144,10 @@ def test_a_comparison_has_the_plain_difference_and_an_interval_around_it() -> No
     good = torch.randn(4, 400, 3, generator=generator, dtype=torch.float64)
     good = torch.log_softmax(good + 2 * nn.functional.one_hot(targets, 3), -1)
     bad = torch.log_softmax(torch.randn(4, 400, 3, generator=generator, dtype=torch.float64), -1)
-    foreign = torch.log_softmax(
+    outside = torch.log_softmax(
         0.1 * torch.randn(4, 300, 3, generator=generator, dtype=torch.float64), -1
     )
-    ours, other = per_image(good, targets, foreign), per_image(bad, targets, foreign)
+    ours, other = per_image(good, targets, outside), per_image(bad, targets, outside)
     found = compare_pairs(ours, other)
     means = good.exp().mean(0).log(), bad.exp().mean(0).log()
     nll = [-m.gather(-1, targets.unsqueeze(-1)).mean() for m in means]

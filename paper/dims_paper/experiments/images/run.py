@@ -32,7 +32,7 @@ from dims_paper.experiments.images.scores import (
 from dims_paper.experiments.images.settings import SIGNS, ImageSettings
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import Row, Run
-from dims_paper.scoring import Evaluation
+from dims_paper.scoring import Evaluation, draws_of
 from dims_paper.training import Training, train_together
 
 Look = tuple[dims.Draws, dict[str, Any]]  # draws at a time, and the fields of their row
@@ -155,7 +155,7 @@ class ImageRun:
         for index, t in enumerate(times):
             thetas = kept["positions"][index]
             yield (
-                dims.Draws.from_parameters(surface, thetas, measure=False),
+                draws_of(surface, thetas),
                 {
                     "t1": t,
                     "eta0": eta0,
