@@ -47,7 +47,7 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, page.name, "exec"), names)
+        exec(compile(block, page.name, "exec", dont_inherit=True), names)
     pyplot.close("all")
 
 

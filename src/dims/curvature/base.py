@@ -21,15 +21,7 @@ from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
 from dims.model.shapes import RowVectors
 from dims.surface.loss import LossSurface
 
-__all__ = [
-    "Curvature",
-    "Kind",
-    "Precision",
-    "no_prior_error",
-    "repaired_ratios",
-    "wide_dtype",
-    "working_dtype",
-]
+__all__ = ["Curvature", "Kind", "Precision"]
 
 DENSE_FLOAT64_LIMIT = 5_000  # below this size dense algebra in float64 costs next to nothing
 REPAIR_FLOOR = 0.1

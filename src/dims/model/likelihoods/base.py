@@ -19,7 +19,7 @@ from torch.distributions import Distribution
 from dims.prediction.predictive import DistributionPredictive, Predictive
 from dims.prediction.targets import matching_targets
 
-__all__ = ["Likelihood", "likelihood_class", "second_derivative"]
+__all__ = ["Likelihood", "likelihood_class"]
 
 Self = TypeVar("Self", bound="Likelihood")
 

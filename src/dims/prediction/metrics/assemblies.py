@@ -19,14 +19,7 @@ from dims.prediction.metrics.classification import ensemble_log_probabilities
 from dims.prediction.metrics.detection import ood_auroc
 from dims.prediction.metrics.registry import Metric, call, registered
 
-__all__ = [
-    "Metrics",
-    "classification_metrics",
-    "density_metrics",
-    "ood_metrics",
-    "regression_metrics",
-    "regression_ood_metrics",
-]
+__all__ = ["Metrics", "classification_metrics", "ood_metrics", "regression_metrics"]
 
 Metrics: TypeAlias = dict[str, dict[str, float]]
 """Metrics by name, three times: "per_sample" (per-draw metrics, their mean over the draws),
