@@ -10,6 +10,7 @@ from torch import Tensor, distributions, nn
 from torch.nn import functional
 
 from dims.model.likelihoods.base import Likelihood
+from dims.model.shapes import check_positive
 from dims.prediction.predictive import ClassificationPredictive, RegressionPredictive
 from dims.prediction.targets import class_labels
 
@@ -35,8 +36,7 @@ class Gaussian(Likelihood):
     task = "regression"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.noise_std) and self.noise_std > 0):
-            raise ValueError(f"noise_std: must be positive and finite, got {self.noise_std}")
+        check_positive("noise_std", self.noise_std)
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return (0.5 / self.noise_std**2) * (targets - outputs).square().sum(-1)
