@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.network import BatchedNetwork
 from dims.model.parameters import Selection
-from dims.model.shapes import (
-    RowScalars,
-    RowVectors,
-    check_positive,
-    check_prior,
-    check_vectors,
-)
+from dims.model.shapes import RowScalars, RowVectors, check_positive, check_prior, check_vectors
 from dims.model.torch_support.activations import with_cheap_gelu
 from dims.model.torch_support.compiling import compile_for
 from dims.model.torch_support.memory import Chunks, measure_bytes_per_point

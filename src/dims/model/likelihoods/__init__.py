@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dims.model.likelihoods.base import *
 from dims.model.likelihoods.base import __all__ as _base
-from dims.model.likelihoods.names import *
-from dims.model.likelihoods.names import __all__ as _names
 from dims.model.likelihoods.shipped import *
 from dims.model.likelihoods.shipped import __all__ as _shipped
 
-__all__ = [*_base, *_names, *_shipped]
+__all__ = [*_base, *_shipped]

@@ -9,12 +9,7 @@ from typing import TypeAlias
 from torch import Tensor
 
 from dims.prediction.metrics import shipped  # noqa: F401  (it registers the metrics)
-from dims.prediction.metrics.checks import (
-    check_draw_axis,
-    check_draws,
-    check_noise,
-    check_paired,
-)
+from dims.prediction.metrics.checks import check_draw_axis, check_draws, check_noise, check_paired
 from dims.prediction.metrics.classification import ensemble_log_probabilities
 from dims.prediction.metrics.detection import ood_auroc
 from dims.prediction.metrics.registry import Metric, call, registered
