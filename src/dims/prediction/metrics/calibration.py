@@ -9,13 +9,8 @@ from torch import Tensor
 
 from dims.prediction.metrics.checks import check_labelled, to_float64
 
-__all__ = [
-    "CalibrationBins",
-    "calibration_bins",
-    "confidence_histogram",
-    "expected_calibration_error",
-    "maximum_calibration_error",
-]
+__all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram"]
+__all__ += ["expected_calibration_error", "maximum_calibration_error"]
 
 # exp(log p) of a p on the edge of a bin can miss it by a rounding; the slack keeps p in (lo, hi].
 _EDGE_SLACK = 1e-12

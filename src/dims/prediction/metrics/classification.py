@@ -8,16 +8,9 @@ import torch
 from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draws, check_labelled
-from dims.prediction.metrics.ranking import chance_of_exceeding
 
-__all__ = [
-    "accuracy",
-    "auroc",
-    "brier_mean",
-    "brier_sum",
-    "ensemble_log_probabilities",
-    "negative_log_likelihood",
-]
+__all__ = ["accuracy", "auroc", "brier_mean", "brier_sum"]
+__all__ += ["ensemble_log_probabilities", "negative_log_likelihood"]
 
 
 def accuracy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
@@ -130,3 +123,11 @@ def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
     return log_p.logsumexp(dim=0) - math.log(log_p.shape[0])
+
+
+def chance_of_exceeding(low: Tensor, high: Tensor) -> Tensor:
+    """P(high > low) + ½ P(high = low) over all pairs: the Mann–Whitney form of the AUROC."""
+    ordered, queries = low.sort(dim=-1).values.contiguous(), high.contiguous()
+    below = torch.searchsorted(ordered, queries)
+    below_or_equal = torch.searchsorted(ordered, queries, right=True)
+    return (below + below_or_equal).sum(dim=-1).double() / (2 * low.shape[-1] * high.shape[-1])

@@ -12,15 +12,8 @@ from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draw_axis, check_level, check_noise, check_paired
 
-__all__ = [
-    "coverage",
-    "gaussian_crps",
-    "gaussian_nll",
-    "mixture_coverage",
-    "mixture_crps",
-    "mixture_nll",
-    "root_mean_squared_error",
-]
+__all__ = ["coverage", "gaussian_crps", "gaussian_nll", "root_mean_squared_error"]
+__all__ += ["mixture_coverage", "mixture_crps", "mixture_nll"]
 
 
 def root_mean_squared_error(means: Tensor, targets: Tensor) -> Tensor:
