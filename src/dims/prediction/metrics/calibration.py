@@ -100,7 +100,7 @@ def expected_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: 
         bins: Number of bins of equal width.
 
     Returns:
-        One float64 number per predictive, (...).
+        The average gap of each predictive, (...).
     """
     count, gap = _calibration_gaps(log_probabilities, labels, bins)
     return (count * gap).sum(dim=-1) / count.sum(dim=-1)
@@ -115,7 +115,7 @@ def maximum_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: i
         bins: Number of bins of equal width.
 
     Returns:
-        One float64 number per predictive, (...).
+        The largest gap of each predictive, (...).
     """
     return _calibration_gaps(log_probabilities, labels, bins)[1].amax(dim=-1)
 

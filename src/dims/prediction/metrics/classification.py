@@ -23,7 +23,7 @@ def accuracy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The share of each predictive, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -43,7 +43,7 @@ def negative_log_likelihood(log_probabilities: Tensor, labels: Tensor) -> Tensor
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The mean surprise of each predictive in nats, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -65,7 +65,7 @@ def brier_sum(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The score of each predictive, from 0 to 2, (...).
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     one_hot = torch.nn.functional.one_hot(labels, log_p.shape[-1])
@@ -80,7 +80,7 @@ def brier_mean(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The score of each predictive, from 0 to 2/C, (...).
     """
     return brier_sum(log_probabilities, labels) / log_probabilities.shape[-1]
 
@@ -96,7 +96,7 @@ def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The area of each predictive; nan where it is not defined, (...).
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     present = labels.unique().tolist()

@@ -24,7 +24,7 @@ def root_mean_squared_error(means: Tensor, targets: Tensor) -> Tensor:
         targets: (N,) or (N, D).
 
     Returns:
-        One float64 number per predictive, (...).
+        The error of each predictive in the units of the targets, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -42,7 +42,7 @@ def gaussian_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> T
         noise_std: σ, a number or a tensor that broadcasts to the means.
 
     Returns:
-        One float64 number per predictive, (...).
+        The NLL of each predictive in nats, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -80,7 +80,7 @@ def coverage(
         level: Probability of the interval.
 
     Returns:
-        One float64 number per predictive, (...).
+        The covered share of each predictive, (...).
     """
     centred = _centred_cdf(means, targets, noise_std)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
@@ -115,7 +115,7 @@ def gaussian_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> 
         noise_std: σ, a number or a tensor that broadcasts to the means.
 
     Returns:
-        One float64 number per predictive, (...).
+        The CRPS of each predictive in the units of the targets, (...).
     """
     means, targets = check_paired(means, targets)
     std = check_noise(noise_std, means)
