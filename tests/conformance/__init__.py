@@ -1,1 +1,1 @@
-"""Checks of the contracts that you can implement yourself: one call in your own test each."""
+"""Checks that your own likelihood, solver, friction or sampler keeps its contract."""
