@@ -141,7 +141,7 @@ def test_a_jump_at_the_start_ends_the_row(solver):
 def test_counts_and_solvers_of_sample():
     posterior = dims.fit(model(), data(), dims.Gaussian(0.5), tune=False)
     assert len(posterior.sample(np.int64(2), "la", progress=False)) == 2
-    with pytest.raises(TypeError, match="count"):
+    with pytest.raises(TypeError, match="draws"):
         posterior.sample(True, "la")
     with pytest.raises(TypeError, match="solver: give its name"):
         posterior.sample(2, solver=dims.Rattle())

@@ -19,6 +19,7 @@ from dims.commands.pages.read import read_page
 from dims.mechanics.dynamics import geodesic
 from dims.mechanics.integrate import integrate
 from dims.mechanics.solvers.dopri5 import Dopri5
+from dims.sampling.samplers import SAMPLERS
 from dims_paper.cache import load_runs
 from dims_paper.experiments.additional import AdditionalSettings, run_additional, run_rows
 from dims_paper.experiments.problem import Problem
@@ -81,6 +82,7 @@ class Brief(DiMS):
 @pytest.fixture
 def brief(monkeypatch):
     monkeypatch.setattr("dims.DiMS", Brief)
+    monkeypatch.setitem(SAMPLERS, "dims", Brief)
 
 
 @pytest.mark.parametrize("batch_size", [4, None])

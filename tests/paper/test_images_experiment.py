@@ -265,13 +265,14 @@ def test_start_velocities_come_from_their_file_and_must_be_enough(tmp_path: Path
         initial_state(path, model, data, 4, 0)
 
 
+BRIEF = FullSettings(
+    effective_points=20.0, rank=3, draws=2, friction=2.0, segments=((0.002,), (0.004,))
+)
+
+
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:
-    full = FullSettings(
-        effective_points=20.0,
-        rank=3,
-        draws=2,
-        friction=2.0,
-        segments=((0.002,), (0.004,)),
+    full = replace(
+        BRIEF,
         sizes=(1, 2, 4),
         early=0.002,
     )
@@ -299,12 +300,8 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
 
 
 def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) -> None:
-    full = FullSettings(
-        effective_points=20.0,
-        rank=3,
-        draws=2,
-        friction=2.0,
-        segments=((0.002,), (0.004,)),
+    full = replace(
+        BRIEF,
         sizes=(),
         images=(60, None),
     )

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.mechanics import conformance
-from dims.mechanics.conformance import check_friction, check_solver
+from conformance import solvers as conformance
+from conformance.solvers import check_friction, check_solver
 from dims.mechanics.solvers import merge, tangent_moment
 
 pytestmark = pytest.mark.usefixtures("unchecked")
