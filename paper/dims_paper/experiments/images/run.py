@@ -126,7 +126,7 @@ class ImageRun:
             seen = [drawn.at(t) for t in times]
             return {
                 "positions": torch.stack([look.parameters for look in seen]),
-                **{n: torch.stack([getattr(look, n) for look in seen]) for n in AT_A_TIME[:2]},
+                **{n: torch.stack([getattr(look, n) for look in seen]) for n in AT_A_TIME},
                 "evaluations": drawn.evaluations,
                 "energy_violation": drawn.energy_violation,
                 "energy_jump": torch.zeros_like(drawn.energy_violation),
@@ -162,8 +162,7 @@ class ImageRun:
                     "draws": len(thetas),
                     "seconds": float(kept["seconds"]),
                     "numbers": {"images": images},
-                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME if n in kept}
-                    | whole,
+                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME} | whole,
                 },
             )
 
