@@ -143,8 +143,12 @@ def test_counts_and_solvers_of_sample():
     assert len(posterior.sample(np.int64(2), "la", progress=False)) == 2
     with pytest.raises(TypeError, match="draws"):
         posterior.sample(True, "la")
-    with pytest.raises(TypeError, match="solver: give its name"):
-        posterior.sample(2, solver=dims.Rattle())
+    short = {"max_time": 0.1, "progress": False, "certify": False}
+    named = posterior.sample(2, tolerance=1e-3, **short)
+    given = posterior.sample(2, solver=dims.Rattle(tolerance=1e-3), **short)
+    assert torch.equal(named.parameters, given.parameters)
+    with pytest.raises(TypeError, match="solver: expected a name"):
+        posterior.sample(2, solver=dims.Rattle)
 
 
 def test_the_summary_does_not_contradict_the_verdicts():
