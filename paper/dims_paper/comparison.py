@@ -15,14 +15,8 @@ from dims_paper.tables import Table, is_better_high, metric_label
 COMBINED_ERRORS = 2.0  # how many of them still count as the same
 SIGNS = {"better": "+", "same": "=", "worse": "-", "not run": "?"}
 
-IMAGE_TABLES = (
-    "tab:id-main",
-    "tab:ood-main",
-    "tab:hessian-influence",
-    "tab:id-seed0",
-    "tab:id-seed1",
-    "tab:id-seed2",
-)
+MAIN_TABLES = ("tab:id-main", "tab:ood-main", "tab:hessian-influence")
+IMAGE_TABLES = (*MAIN_TABLES, *(f"tab:id-seed{seed}" for seed in range(3)))
 # The paper does not say which EMNIST: both that we have stand beside its number.
 OUR_SETS = {"emnist": ("emnist_mnist", "emnist_letters")}
 IMAGE_METRICS = {"brier": "brier_mean"}  # these tables take the mean over classes

@@ -106,37 +106,24 @@ def _labelled(run: Run) -> Iterator[tuple[str, Row]]:
 
 def _sections(run: Run, name: str) -> dict[str, Any]:
     """What the sections of one run show; a section without data is left out by the page."""
-    named = [(label, row, row.figure) for label, row in _labelled(run)]
-    data = {
+    data: dict[str, Any] = {
         "name": name,
         "settings": pairs(run.settings),
         "versions": [list(version) for version in run.versions.items()],
-        "functions": [
-            {"method": row.method} | {k: drawn[k] for k in ("curves", "mean", "std")}
-            for _, row, drawn in named
-            if "mean" in drawn
-        ],
-        "maps": [
-            {"method": r.method, "map": drawn["map"]} for _, r, drawn in named if "map" in drawn
-        ],
-        "calibration": [
-            {"method": label, **drawn["calibration"]}
-            for label, _, drawn in named
-            if "calibration" in drawn
-        ],
-        "confidence": [
-            {
-                "method": label,
-                "sets": confidence_sets(
-                    drawn["confidence"],
-                    str(run.dataset or "test"),
-                    {n: scores[ENSEMBLE][AUROC] for n, scores in row.ood.items()},
-                ),
-            }
-            for label, row, drawn in named
-            if "confidence" in drawn
-        ],
+        **{key: [] for key in ("functions", "maps", "calibration", "confidence")},
     }
+    for label, row in _labelled(run):
+        drawn, method = row.figure, {"method": row.method}
+        if "mean" in drawn:
+            data["functions"].append(method | {k: drawn[k] for k in ("curves", "mean", "std")})
+        if "map" in drawn:
+            data["maps"].append(method | {"map": drawn["map"]})
+        if "calibration" in drawn:
+            data["calibration"].append({"method": label, **drawn["calibration"]})
+        if "confidence" in drawn:
+            auroc = {ood: scores[ENSEMBLE][AUROC] for ood, scores in row.ood.items()}
+            sets = confidence_sets(drawn["confidence"], run.dataset or "test", auroc)
+            data["confidence"].append({"method": label, "sets": sets})
     kept = ("grid", "movies", "movie_grid", "map", "points")
     data |= {key: run.figure[key] for key in kept if key in run.figure} | motion(run.figure)
     if "map" in run.figure:  # points with classes rather than (x, y) pairs

@@ -20,15 +20,11 @@ REFERENCE = "(reference solver)"  # ends the names of methods by the published s
 
 RENAMED = {
     "more": "additional",
-    "legs": "segments",
-    "recipe_tolerance": "reference_tolerance",
-    "recipe_draws": "reference_draws",
-    "recipe_seeds": "reference_seeds",
-    "recipe_limit": "reference_limit",
+    "legs": "segments",  # old name
     "known": "in_distribution",
-    "foreign": "ood",
+    "foreign": "ood",  # old name
 }
-OLD_REFERENCE = "(recipe)"
+OLD_REFERENCE, OLD_PREFIX = "(recipe)", "recipe_"  # old name
 
 # Of each draw, or their mean, worst or counts where results were gathered.
 DIAGNOSTICS = ("loss", "status", "verdict", "evaluations", "energy_violation", "energy_jump",
@@ -198,7 +194,8 @@ def renamed(found: Any, deep: bool = True) -> Any:
     """Nested dictionaries with the names of this version for their keys."""
     if not isinstance(found, Mapping):
         return found
-    return {RENAMED.get(k, k): renamed(v) if deep else v for k, v in found.items()}
+    new = {key: str(RENAMED.get(key, key)).replace(OLD_PREFIX, "reference_") for key in found}
+    return {new[key]: renamed(v) if deep else v for key, v in found.items()}
 
 
 def _scores(found: dict[str, Any]) -> Scores:

@@ -56,6 +56,11 @@ class Evaluation:
         return Row(method=method, scores=scores, ood=ood, numbers=numbers, figure=figure, **fields)
 
 
+def draws_of(surface: dims.LossSurface, thetas: Tensor) -> dims.Draws:
+    """Parameter vectors as draws; their loss is not computed again."""
+    return dims.Draws.from_parameters(surface, thetas, measure=False)
+
+
 def diagnostics_of(draws: dims.Draws, *more: str) -> dict[str, Any]:
     """How the trajectory of each draw went, and further fields by name."""
     names = ("energy_violation", "evaluations", "loss", *more)

@@ -1,7 +1,7 @@
 """Tables: rows of text under column names, as markdown, in a terminal, or as CSV.
 
-The metrics of a table are those that its rows contain; `metric_label` names them, and a metric
-that it does not know appears under its own name.
+The metrics of a table are those that its rows contain, labelled as in `dims.metrics.register`; a
+metric that is not registered appears under its own name.
 """
 
 from __future__ import annotations
@@ -14,22 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dims
 from dims_paper.schema import AUROC, ENSEMBLE, PER_DRAW, Row, Run
 
-LABELS = {
-    "accuracy": "accuracy",
-    "nll": "NLL",
-    "brier": "Brier",
-    "brier_sum": "Brier",
-    "ece": "ECE",
-    "mce": "MCE",
-    "auroc": "AUROC",
-    "rmse": "RMSE",
-    "crps": "CRPS",
-}
 # The same as another metric in other units or under another convention.
 VARIANTS = ("brier_mean", "nll_clipped", "accuracy_percent", "ece_percent", "mce_percent")
-HIGHER_IS_BETTER = ("accuracy", "auroc")
 NUMBER_LABELS = {"spread_gap": "spread: gap", "spread_data": "spread: data"}
 
 
@@ -67,29 +56,28 @@ class Table:
 def metric_label(name: str) -> str:
     """How tables write a metric; `auroc SET` is that against an OOD set."""
     first, _, rest = name.partition(" ")
-    return (
-        f"{LABELS.get(first, first)} {rest}".replace("_", " ").strip()
-        if rest
-        else (LABELS.get(name, name))
-    )
+    label = {"brier": "Brier", **dims.metrics.labels()}.get(first, first)
+    return f"{label} {rest.replace('_', ' ')}" if rest else label
 
 
 def is_better_high(name: str) -> bool:
     """Whether more of a metric is better."""
-    return name.removesuffix("_percent").startswith(HIGHER_IS_BETTER)
+    first = name.removesuffix("_percent").partition(" ")[0]
+    return first.startswith("auroc") or dims.metrics.directions().get(first) is True
 
 
 def metrics_of(rows: Iterable[Row], part: str | None = None) -> list[str]:
-    """The metrics that rows contain, the usual ones first, without variants of others."""
+    """The metrics that rows contain in the order of the registry, without variants of others."""
     found = {
-        metric: None
+        metric
         for row in rows
         for name, scores in row.scores.items()
         if part in (None, name)
-        for metric in scores.get(PER_DRAW, {})
+        for metric in {**scores.get(PER_DRAW, {}), **scores.get(ENSEMBLE, {})}
         if metric not in VARIANTS
     }
-    return sorted(found, key=lambda m: list(LABELS).index(m) if m in LABELS else len(LABELS))
+    known = [metric for metric in dims.metrics.labels() if metric in found]
+    return known + sorted(found.difference(known))
 
 
 def score_table(runs: Sequence[Run], part: str, title: str) -> Table:

@@ -161,8 +161,8 @@ number = 3
         ("raises", "line 5: KeyError"),
         ("likelihood", "poisson"),
         ("number", "no function"),
-        ("a b", "is no `file.py:function`"),
-        ("", "is no `file.py:function`"),
+        ("a b", "is not `file.py:function`"),
+        ("", "is not `file.py:function`"),
     ],
 )
 def test_a_wrong_entry_is_told_in_one_line(tmp_path, name, said):

@@ -135,13 +135,13 @@ def test_rows_are_what_their_names_say(tmp_path):
         return posterior.surface.predict(draws.parameters, inputs).squeeze(-1)
 
     close = {"rtol": 1e-9, "atol": 1e-9}
-    torch.testing.assert_close(outputs("DiMS defaults"), drawn(3), **close)
+    torch.testing.assert_close(outputs("DiMS defaults"), drawn(3, method=dims.DiMS()), **close)
     assert rows["DiMS defaults"].diagnostics["verdict"]
     assert Dopri5().tolerance * Dopri5().absolute_factor == pytest.approx(1e-6)
     how = {"solver": "dopri5", "tolerance": 1e-7, "precondition": False, "max_time": 0.3}
     reference = drawn(2, method="rla", **how)
     torch.testing.assert_close(outputs(by_reference[0]), reference, **close)
-    reference = drawn(2, method="dims", friction=0.5, settle=None, certify=False, **how)
+    reference = drawn(2, method="dims", friction=0.5, settle="none", certify=False, **how)
     torch.testing.assert_close(outputs(by_reference[1]), reference, **close)
     # So short a time is easy for both solvers: they agree, and the speed of RLA stays.
     both = rows[by_reference[0]], rows[by_reference[0]].rattle
@@ -189,7 +189,7 @@ def test_an_interrupted_batch_goes_on_bitwise_identical_with_its_seconds(tmp_pat
 
     def ends(watch: Stopwatch | None) -> Tensor:
         return integrate(
-            posterior.surface, posterior.map_parameters, posterior.velocities(2),
+            posterior.surface, posterior.map_parameters, posterior.perturbations(2),
             dynamics=geodesic(), max_time=1.0, solver="dopri5", stop=watch, checkpoint=watch,
         ).end  # fmt: skip
 

@@ -40,9 +40,8 @@ from dims_paper.experiments.images.settings import (
     PeerSettings,
     SubsetSettings,
 )
-from dims_paper.lenet import lenet
 from dims_paper.schema import Row, Run
-from dims_paper.training import train_together
+from dims_paper.training import lenet, train_together
 
 
 def few_images(count: int = 40) -> Images:
@@ -124,13 +123,13 @@ def _trained_with_a_scheduler(images: Images, training: Training, seed: int) -> 
 def test_a_weighted_auroc_is_that_of_repeated_images() -> None:
     generator = torch.Generator().manual_seed(0)
     known = torch.randint(0, 8, (30,), generator=generator).double()  # with ties
-    foreign = torch.randint(2, 10, (20,), generator=generator).double()
-    known_weights = torch.randint(0, 4, (5, 30), generator=generator)
-    foreign_weights = torch.randint(0, 4, (5, 20), generator=generator)
-    found = weighted_auroc(known, foreign, known_weights.double(), foreign_weights.double())
+    outside = torch.randint(2, 10, (20,), generator=generator).double()
+    inside_weights = torch.randint(0, 4, (5, 30), generator=generator)
+    outside_weights = torch.randint(0, 4, (5, 20), generator=generator)
+    found = weighted_auroc(known, outside, inside_weights.double(), outside_weights.double())
     expected = [
-        ood_auroc(known.repeat_interleave(w), foreign.repeat_interleave(u))
-        for w, u in zip(known_weights, foreign_weights, strict=True)
+        ood_auroc(known.repeat_interleave(w), outside.repeat_interleave(u))
+        for w, u in zip(inside_weights, outside_weights, strict=True)
     ]
     torch.testing.assert_close(found, torch.stack(expected))
 
@@ -146,10 +145,10 @@ def test_a_comparison_has_the_plain_difference_and_an_interval_around_it() -> No
     good = torch.randn(4, 400, 3, generator=generator, dtype=torch.float64)
     good = torch.log_softmax(good + 2 * nn.functional.one_hot(targets, 3), -1)
     bad = torch.log_softmax(torch.randn(4, 400, 3, generator=generator, dtype=torch.float64), -1)
-    foreign = torch.log_softmax(
+    outside = torch.log_softmax(
         0.1 * torch.randn(4, 300, 3, generator=generator, dtype=torch.float64), -1
     )
-    ours, other = per_image(good, targets, foreign), per_image(bad, targets, foreign)
+    ours, other = per_image(good, targets, outside), per_image(bad, targets, outside)
     found = compare_pairs(ours, other)
     means = good.exp().mean(0).log(), bad.exp().mean(0).log()
     nll = [-m.gather(-1, targets.unsqueeze(-1)).mean() for m in means]
@@ -267,13 +266,14 @@ def test_start_velocities_come_from_their_file_and_must_be_enough(tmp_path: Path
         initial_state(path, model, data, 4, 0)
 
 
+BRIEF = FullSettings(
+    effective_points=20.0, rank=3, draws=2, friction=2.0, segments=((0.002,), (0.004,))
+)
+
+
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:
-    full = FullSettings(
-        effective_points=20.0,
-        rank=3,
-        draws=2,
-        friction=2.0,
-        segments=((0.002,), (0.004,)),
+    full = replace(
+        BRIEF,
         sizes=(1, 2, 4),
         early=0.002,
     )
@@ -301,12 +301,8 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
 
 
 def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) -> None:
-    full = FullSettings(
-        effective_points=20.0,
-        rank=3,
-        draws=2,
-        friction=2.0,
-        segments=((0.002,), (0.004,)),
+    full = replace(
+        BRIEF,
         sizes=(),
         images=(60, None),
     )

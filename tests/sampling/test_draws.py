@@ -120,7 +120,7 @@ def test_bad_selections_are_named() -> None:
         ({"status": [dims.Status.FINISHED]}, ValueError, "status: 1 entries for 3 draws"),
         ({"verdict": ["a"] * 4}, ValueError, "verdict: 4 entries for 3 draws"),
         ({"settings": {"solver": dims.Rattle()}}, TypeError, "'solver' is a Rattle"),
-        ({"settings": {3: "x"}}, TypeError, "3 is no text"),
+        ({"settings": {3: "x"}}, TypeError, "3 is not text"),
     ],
 )
 def test_bad_fields_are_named(fields: dict[str, Any], error: type, message: str) -> None:

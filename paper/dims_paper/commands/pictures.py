@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from dims_paper.commands.stages import stages
-
-if TYPE_CHECKING:
-    from dims_paper.schema import Run
-
+from dims_paper.schema import Run
 
 SEEDED = {
     "sphere": "Figure 1: a geodesic leaves the sphere of minima, DiMS comes to rest on it.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +15,8 @@ from dims_paper.commands.pictures import add_pictures, write_pictures
 from dims_paper.commands.stages import stages
 
 if TYPE_CHECKING:
+    from dims_paper.experiments.additional import AdditionalSettings
+    from dims_paper.experiments.problem import Problem
     from dims_paper.schema import Run
 
 
@@ -63,7 +65,6 @@ def uci(
     from dims_paper.comparison import cells_table, compare, comparison_table
     from dims_paper.datasets.uci import UCI_NAMES
     from dims_paper.experiments import uci as experiment
-    from dims_paper.experiments.additional import AdditionalSettings
 
     if additional and engine is not None:
         raise typer.BadParameter("--additional-baselines runs here only; leave --engine out")
@@ -76,18 +77,15 @@ def uci(
     if quick:
         settings, out = experiment.quick(settings), _marked(out, "quick")
     console = Console()
-    with stages(console) as status:
-        if additional:
-            chosen = AdditionalSettings().quick() if quick else AdditionalSettings()
-            runs = experiment.run_uci_additional(settings, chosen, out, status.update)
-        else:
-            try:
-                runs = experiment.run_uci(settings, out, status.update, engine)
-            except (ValueError, EngineError) as error:
-                raise typer.BadParameter(str(error)) from error
     if additional:
-        _show(runs, "test", console, out)
+        problems = experiment.problems_of(settings)
+        _run_additional(problems, experiment.ADDITIONAL, "test", quick, console, out)
         return
+    with stages(console) as status:
+        try:
+            runs = experiment.run_uci(settings, out, status.update, engine)
+        except (ValueError, EngineError) as error:
+            raise typer.BadParameter(str(error)) from error
     cells = [
         cell
         for table in ("tab:uci_test", "tab:uci_train")
@@ -121,7 +119,8 @@ def banana(
         settings, out = experiment.quick(settings), _marked(out, "quick")
     console = Console()
     if additional:
-        _run_additional(experiment, settings, "test", quick, console, out)
+        problem = experiment.problem_of(settings)
+        _run_additional([problem], experiment.ADDITIONAL, "test", quick, console, out)
         return
     with stages(console) as status:
         run = experiment.run_banana(settings, out, status.update)
@@ -161,7 +160,8 @@ def snelson(
         settings, out = experiment.quick(settings), _marked(out, "quick")
     console = Console()
     if additional:
-        _run_additional(experiment, settings, "gap", quick, console, out)
+        problem = experiment.problem_of(settings)
+        _run_additional([problem], experiment.ADDITIONAL, "gap", quick, console, out)
         return
     with stages(console) as status:
         run = experiment.run_snelson(settings, out, status.update)
@@ -182,15 +182,19 @@ def _show(runs: Sequence[Run], part: str, console: Console, out: Path) -> None:
 
 
 def _run_additional(
-    experiment: Any, settings: Any, part: str, quick: bool, console: Console, out: Path
+    problems: Sequence[Problem],
+    settings: AdditionalSettings,
+    part: str,
+    quick: bool,
+    console: Console,
+    out: Path,
 ) -> None:
-    """The additional baselines of an experiment with one network."""
     from dims_paper.experiments.additional import run_additional
 
-    chosen = experiment.ADDITIONAL.quick() if quick else experiment.ADDITIONAL
+    how = settings.quick() if quick else settings
     with stages(console) as status:
-        run = run_additional(experiment.problem_of(settings), chosen, out, status.update)
-    _show([run], part, console, out)
+        runs = [run_additional(p, how, out, p.prefixed(status.update)) for p in problems]
+    _show(runs, part, console, out)
 
 
 reproduce.command()(mnist)

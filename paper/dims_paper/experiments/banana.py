@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ METRIC_NAMES = {"brier": "brier_mean"}  # a mean over the two classes
 ADDITIONAL = AdditionalSettings(reference_draws=3)
 
 MAP_X, MAP_Y = (-4.0, 4.0), (-4.0, 4.0)  # the data lie within ±3
+TRAINING = Training(epochs=5_000)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class BananaSettings:
     hidden: tuple[int, ...] = (16, 16, 16, 16)
     dropout: float = 0.5
     label_smoothing: float = 0.05
-    training: Training = field(default_factory=lambda: Training(epochs=5_000))
+    training: Training = TRAINING
     draws: int = 50
     friction: float = 0.01
     max_time: float = 100.0

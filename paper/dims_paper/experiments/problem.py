@@ -17,10 +17,11 @@ from torch import nn
 import dims
 from dims.mechanics.batch import Progress
 from dims_paper.schema import Row, Run
-from dims_paper.scoring import Evaluation, diagnostics_of
+from dims_paper.scoring import Evaluation, diagnostics_of, draws_of
 from dims_paper.training import Task
 
 Report = Callable[[str], None]
+Methods = list[tuple[str, float | None, dims.Sampler]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,6 +65,11 @@ class Problem:
         """On a GPU always: a step is too short to be sent to the device piece by piece."""
         return self.compile or self.device != "cpu"
 
+    def prefixed(self, report: Report | None) -> Report:
+        """A report that names the problem."""
+        say = report or (lambda _: None)
+        return lambda what: say(f"{self.dataset}, seed {self.seed}: {what}")
+
     def posterior(self, model: nn.Module) -> dims.Posterior:
         """The posterior where training with dropout ended.
 
@@ -79,14 +85,10 @@ class Problem:
                 curvature_kind=self.curvature_kind,
             )
 
-    def samplers(self) -> list[tuple[str, float | None, dims.Sampler]]:
+    def samplers(self) -> Methods:
         """The paper's methods: label, η₀ and sampler. They start from ε itself, are not settled."""
         rla = dims.RLA(max_time=self.rla_time, precondition=False, compile=self.compiled)
-        rows: list[tuple[str, float | None, dims.Sampler]] = [
-            ("LA", None, dims.LA()),
-            ("LinLA", None, dims.LinLA()),
-            ("RLA", None, rla),
-        ]
+        rows: Methods = [("LA", None, dims.LA()), ("LinLA", None, dims.LinLA()), ("RLA", None, rla)]
         for friction in self.frictions:
             falling = dims.DiMS(
                 friction=friction,
@@ -122,7 +124,7 @@ def run_problem(
     say("curvature and evidence")
     posterior = problem.posterior(model)
     theta = posterior.map_parameters.unsqueeze(0)
-    at_map = dims.Draws.from_parameters(posterior.surface, theta, measure=False)
+    at_map = draws_of(posterior.surface, theta)
     rows = [problem.evaluation.row("MAP", at_map)]
     for label, eta0, sampler in problem.samplers():
         name = label if eta0 is None else f"{label} (η₀ = {eta0})"
@@ -165,7 +167,7 @@ def _rows(
     rows = [problem.evaluation.row(label, draws, **fields)]
     if isinstance(sampler, dims.DiMS):
         rested = dims.settle(posterior.surface, draws.parameters).positions
-        settled = dims.Draws.from_parameters(posterior.surface, rested, measure=False)
+        settled = draws_of(posterior.surface, rested)
         loss = posterior.surface.value(rested).tolist()
         fields["diagnostics"] = {**fields["diagnostics"], "loss": loss}
         rows.append(problem.evaluation.row("DiMS settled", settled, **fields))

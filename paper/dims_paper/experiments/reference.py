@@ -18,6 +18,7 @@ from dims.model.shapes import RowFlags, RowScalars
 from dims_paper.cache import load_tensors, save_tensors
 from dims_paper.experiments.problem import Problem
 from dims_paper.schema import Row
+from dims_paper.scoring import draws_of
 
 OUT_OF_TIME = "OUT_OF_TIME"  # the status of a draw that a limit cut off
 
@@ -60,11 +61,6 @@ def reference_row(
     seconds = watch.seconds
     done = torch.tensor([status is not dims.Status.AT_REST for status in path.status])
     finished = int(done.sum())
-    diagnostics = _diagnostics(path)
-    diagnostics["status"] = [
-        name if ended else OUT_OF_TIME
-        for name, ended in zip(diagnostics["status"], done.tolist(), strict=True)
-    ]
     # Paired: the draws that the reference solver finished, or all where it finished none.
     compared = done if done.any() else ~done
     began = time.perf_counter()
@@ -74,8 +70,7 @@ def reference_row(
     def row(method: str, thetas: Tensor, **fields: Any) -> Row:
         if not done.any():  # nothing to compare: no scores
             return Row(method=method, **fields)
-        drawn = dims.Draws.from_parameters(posterior.surface, thetas, measure=False)
-        return problem.evaluation.row(method, drawn, **fields)
+        return problem.evaluation.row(method, draws_of(posterior.surface, thetas), **fields)
 
     by_rattle = {"draws": int(compared.sum()), "seconds": took, "diagnostics": _diagnostics(ours)}
     note = None
@@ -89,7 +84,7 @@ def reference_row(
         draws=finished,
         seconds=seconds,
         numbers={"asked": draws, "limit": watch.limit},
-        diagnostics=diagnostics,
+        diagnostics=_diagnostics(path),
         note=note,
         rattle=replace(row("rattle", ours.end, **by_rattle), figure={}),
     )
@@ -100,7 +95,8 @@ def _diagnostics(path: dims.Trajectories) -> dict[str, Any]:
         "energy_violation": path.energy_violation.tolist(),
         "evaluations": path.evaluations.tolist(),
         "loss": path.loss[-1].tolist(),
-        "status": [status.name for status in path.status],
+        # At rest is where the stopwatch stopped it.
+        "status": [OUT_OF_TIME if s is dims.Status.AT_REST else s.name for s in path.status],
         "reached": path.end_time.tolist(),
         # 1 for ever on a geodesic.
         "kinetic_ratio": (path.kinetic_energy[-1] / path.start_kinetic_energy).tolist(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from dims_paper.experiments.problem import Report
 from dims_paper.schema import Row, Run
 from dims_paper.scoring import function_fields, movie, points
 from dims_paper.training import Task
+
+LEVELS = (0.05, 0.5, 0.95)  # quantiles over draws of the loss along the trajectories
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,13 @@ def run_demo(
     surface = posterior.surface
     velocities = posterior.perturbations(settings.draws, settings.seed)
 
-    def follow(name: str, max_time: float, dynamics: object) -> dims.Trajectories:
+    def follow(name: str, max_time: float, dynamics: dims.Dynamics) -> dims.Trajectories:
         times = torch.linspace(0, max_time, settings.saves + 1)
         return dims.integrate(
             surface,
             posterior.map_parameters,
             velocities,
-            dynamics=dynamics,  # type: ignore[arg-type]
+            dynamics=dynamics,
             max_time=max_time,
             save_at=times,
             progress=None if report is None else lambda now: report(name, now),
@@ -113,52 +115,33 @@ def run_demo(
 
 def demo_table(result: DemoResult) -> list[tuple[str, str, str]]:
     """Rows of (what, RLA, DiMS) for the terminal."""
-    surface = result.posterior.surface
-    bounds = dims.theorem_bounds(result.dims)
+    surface, inputs = result.posterior.surface, result.inputs.unsqueeze(-1)
     paths = (result.rla, result.dims)
-
-    def row(name: str, *values: str) -> tuple[str, str, str]:
-        return (name, *values)  # type: ignore[return-value]
-
-    residuals = [
-        (surface.predict(thetas, result.inputs.unsqueeze(-1)).squeeze(-1) - result.targets)
-        .abs()
-        .mean()
-        for thetas in (result.rla.end, result.settled)
-    ]
-    gap = (result.grid > -0.8) & (result.grid < 0.7)
-    spreads = [curves[:, gap].std(0).mean() for curves in (result.rla_curves, result.dims_curves)]
+    ends = (result.rla.end, result.settled)
     at_map = float(surface.value(result.posterior.map_parameters[None]))
-    settled_loss = surface.value(result.settled)
+    limit = dims.theorem_bounds(result.dims).sharp_arc_length_limit
+    gap = (result.grid > -0.8) & (result.grid < 0.7)
+
+    def row(name: str, form: str, values: Iterable[Any]) -> tuple[str, str, str]:
+        rla, moved = (form.format(float(value)) for value in values)
+        return name, rla, moved
+
+    errors = [surface.predict(t, inputs).squeeze(-1) - result.targets for t in ends]
+    curves = (result.rla_curves, result.dims_curves)
+    losses = (result.rla.loss[-1], surface.value(result.settled))
+    above = [float(loss.mean()) - at_map for loss in losses]
+    finished = [f"{sum(s.ok for s in p.status)} of {len(p.status)}" for p in paths]
     return [
-        row("draws", *(str(len(path.status)) for path in paths)),
-        row("mean |error| on the training points", *(f"{float(r):.4f}" for r in residuals)),
-        row("spread of functions in the gap", *(f"{float(s):.3f}" for s in spreads)),
-        row(
-            f"loss above that of θ* ({at_map:.2f})",
-            f"{float(result.rla.loss[-1].mean()) - at_map:.3f}",
-            f"{float(settled_loss.mean()) - at_map:.3f}",
-        ),
-        row("energy violation (worst draw)", *(_worst(p.energy_violation) for p in paths)),
-        row("arc length (mean)", *(f"{float(p.arc_length.mean()):.2f}" for p in paths)),
-        row(
-            "  least that theory allows", "-", f"{float(bounds.sharp_arc_length_limit.mean()):.2f}"
-        ),
-        row(
-            "gradients a draw (mean)",
-            *(f"{float(p.evaluations.double().mean()):.0f}" for p in paths),
-        ),
-        row(
-            "ended as asked", *(f"{sum(s.ok for s in p.status)} of {len(p.status)}" for p in paths)
-        ),
+        row("draws", "{:.0f}", [len(path.status) for path in paths]),
+        row("mean |error| on the training points", "{:.4f}", [e.abs().mean() for e in errors]),
+        row("spread of functions in the gap", "{:.3f}", [c[:, gap].std(0).mean() for c in curves]),
+        row(f"loss above that of θ* ({at_map:.2f})", "{:.3f}", above),
+        row("energy violation (worst draw)", "{:.1e}", [p.energy_violation.max() for p in paths]),
+        row("arc length (mean)", "{:.2f}", [p.arc_length.mean() for p in paths]),
+        ("  least that theory allows", "-", f"{float(limit.mean()):.2f}"),
+        row("gradients a draw (mean)", "{:.0f}", [p.evaluations.double().mean() for p in paths]),
+        ("ended as asked", finished[0], finished[1]),
     ]
-
-
-def _worst(values: Tensor) -> str:
-    return f"{float(values.max()):.1e}"
-
-
-LEVELS = (0.05, 0.5, 0.95)  # quantiles over draws of the loss along the trajectories
 
 
 @dataclass(frozen=True)

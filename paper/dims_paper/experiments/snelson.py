@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ ADDITIONAL = AdditionalSettings(reference_draws=3, swag_lr=1e-3)
 
 GRID = (-1.0, 7.0, 161)  # inputs at which functions are kept for the figure
 GAP, DATA = (1.6, 2.9, 60), (3.2, 5.8, 60)  # inputs over which the spread is averaged
+TRAINING = Training(epochs=50_000)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class SnelsonSettings:
 
     hidden: tuple[int, ...] = (16, 16, 16)
     dropout: float = 0.2
-    training: Training = field(default_factory=lambda: Training(epochs=50_000))
+    training: Training = TRAINING
     curvature_kind: str = "ggn"  # the text says Hessian, the published example GGN
     draws: int = 100
     friction: float = 0.1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from dims.model.training import Training, perceptron
 from dims.sampling.engine import Engine, resolve_engine
 from dims_paper.cache import kept_runs
 from dims_paper.datasets.uci import UCI_NAMES, Protocol, load_uci
-from dims_paper.experiments.additional import AdditionalSettings, run_additional
+from dims_paper.experiments.additional import AdditionalSettings
 from dims_paper.experiments.problem import Problem, Report, run_problem
 from dims_paper.schema import Run
 from dims_paper.scoring import Evaluation, calibration, classification_scores
@@ -23,6 +23,8 @@ from dims_paper.training import Task
 # The published file of waveform holds 1 000 of its 5 000 rows; the paper's numbers are of all.
 PAPER_PROTOCOL = {"waveform": "clean"}
 METRIC_NAMES = {"brier": "brier_sum"}  # the UCI tables sum the Brier score over classes
+ADDITIONAL = AdditionalSettings()
+TRAINING = Training(epochs=10_000, batch_size=64)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class UciSettings:
     protocol: Protocol = "bnn-predictions"
     hidden: tuple[int, ...] = (16, 16, 16)
     dropout: float = 0.5
-    training: Training = field(default_factory=lambda: Training(epochs=10_000, batch_size=64))
+    training: Training = TRAINING
     draws: int = 30
     seeds: int = 5
     frictions: tuple[float, ...] = (0.1, 0.5)
@@ -93,19 +95,13 @@ def run_uci(
 
 def run_one(dataset: str, seed: int, settings: UciSettings, report: Report | None = None) -> Run:
     """Train on one split and evaluate all methods."""
-    return run_problem(problem_of(dataset, seed, settings), _prefixed(report, dataset, seed))
+    problem = problem_of(dataset, seed, settings)
+    return run_problem(problem, problem.prefixed(report))
 
 
-def run_uci_additional(
-    settings: UciSettings, additional: AdditionalSettings, out: Path, report: Report | None = None
-) -> list[Run]:
-    """The additional baselines of all sets and seeds, those in the folder as they are."""
-    return [
-        run_additional(
-            problem_of(dataset, seed, settings), additional, out, _prefixed(report, dataset, seed)
-        )
-        for dataset, seed in _all(settings)
-    ]
+def problems_of(settings: UciSettings) -> list[Problem]:
+    """The networks of all sets and seeds."""
+    return [problem_of(dataset, seed, settings) for dataset, seed in _all(settings)]
 
 
 def paper_runs(runs: Sequence[Run]) -> list[Run]:
@@ -119,7 +115,3 @@ def paper_runs(runs: Sequence[Run]) -> list[Run]:
 
 def _all(settings: UciSettings) -> list[tuple[str, int]]:
     return [(dataset, seed) for dataset in settings.datasets for seed in range(settings.seeds)]
-
-
-def _prefixed(report: Report | None, dataset: str, seed: int) -> Report | None:
-    return report and (lambda what: report(f"{dataset}, seed {seed}: {what}"))

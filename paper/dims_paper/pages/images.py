@@ -8,7 +8,7 @@ from dims_paper.comparison import comparison_table, verdicts_table
 from dims_paper.experiments.images.settings import SIGNS
 from dims_paper.pages.results import Results
 from dims_paper.schema import AUROC, ENSEMBLE, PER_DRAW, Row, Run
-from dims_paper.tables import HIGHER_IS_BETTER, Table
+from dims_paper.tables import Table, is_better_high
 
 IN_DISTRIBUTION = ("acc", "nll", "br", "ece", "mce")  # how the metrics of those tables begin
 
@@ -159,10 +159,10 @@ def study_table(results: Results) -> Table:
 def difference_tables(results: Results) -> str:
     """The full runs less MAP and less ensembles, with intervals; + and - where 0 is outside."""
     tables = []
-    for comparison in results.comparisons():
+    for title, differences in results.differences():
         entries = [
             entry
-            for entry in comparison.differences
+            for entry in differences
             if entry.method.startswith(("DiMS full", "DiMS growing"))
             and (entry.against != "MAP" or "(" not in entry.method)
         ]
@@ -175,14 +175,13 @@ def difference_tables(results: Results) -> str:
              *(_difference(name, entry.intervals[name]) for name in names)]
             for entry in entries
         ]  # fmt: skip
-        tables.append(Table([comparison.title, *shown], lines).markdown())
+        tables.append(Table([title, *shown], lines).markdown())
     return "\n\n".join(tables).replace("_", " ")
 
 
 def _difference(name: str, entry: dict[str, float]) -> str:
     low, high = entry["low"], entry["high"]
-    if low <= 0 <= high:
-        verdict = "="
-    else:
-        verdict = "+" if (low > 0) == any(word in name for word in HIGHER_IS_BETTER) else "-"
+    metric = name.removeprefix("per_sample_").removeprefix("ensemble_")
+    better = "+" if (low > 0) == is_better_high(metric) else "-"
+    verdict = "=" if low <= 0 <= high else better
     return f"{entry['difference']:+.4f} ({low:+.4f}, {high:+.4f}) {verdict}"

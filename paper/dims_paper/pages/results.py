@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,6 @@ SUMMARIES: dict[str, Callable[[list[Any]], Any]] = {
     "reached": min,
 }
 TABLED = ("confidence",)  # what pages on results draw and tables may show
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Rows of several parts of one set and seed less others."""
-
-    title: str
-    differences: list[Difference]
 
 
 class Results:
@@ -57,9 +49,10 @@ class Results:
         there = [name for name in names if (self.folder / f"{name}.json").exists()]
         return [run for name in there for run in self.runs(name)]
 
-    def comparisons(self) -> list[Comparison]:
+    def differences(self) -> list[tuple[str, list[Difference]]]:
+        """Rows of several parts less others, by set and seed."""
         return [
-            Comparison(
+            (
                 f"{run['dataset']}, {'wide, ' if run['wide'] else ''}seed {run['seed']}",
                 [Difference.from_json(entry) for entry in run["differences"]],
             )

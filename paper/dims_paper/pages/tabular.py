@@ -156,17 +156,8 @@ def snelson_table(results: Results) -> Table:
 
 
 EXPERIMENTS = ("uci", "banana", "snelson")
-COLUMNS = [
-    "set",
-    "method",
-    "draws",
-    "worst energy violation",
-    "T(end)/T(0)",
-    "gradients a draw",
-    "seconds a draw",
-    "test NLL",
-    "the reference solver",
-]
+COLUMNS = ["set", "method", "draws", "worst energy violation", "T(end)/T(0)", "gradients a draw",
+           "seconds a draw", "test NLL", "the reference solver"]  # fmt: skip
 
 
 def networks(results: Results) -> str:

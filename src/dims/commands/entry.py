@@ -25,7 +25,7 @@ def import_entry(entry: str) -> tuple[ModuleType, str]:
     source, _, name = entry.rpartition(":")
     if not source or not name.isidentifier():
         raise EntryError(
-            f"ENTRY: {entry[:80]!r} is no `file.py:function` or `module:function`; "
+            f"ENTRY: {entry[:80]!r} is not `file.py:function` or `module:function`; "
             "`dims init` writes an example"
         )
     module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
@@ -75,7 +75,7 @@ def _import_file(path: Path) -> ModuleType:
 
 def _import_module(source: str) -> ModuleType:
     if MODULE.fullmatch(source) is None:
-        raise EntryError(f"ENTRY: {source[:80]!r} is no name of a module, nor a file.py")
+        raise EntryError(f"ENTRY: {source[:80]!r} is neither the name of a module nor a file.py")
     _search(Path.cwd())
     try:
         return importlib.import_module(source)

@@ -152,7 +152,7 @@ def _advance(state: Descent, surface: BaseSurface, plan: Plan) -> Descent:
         pending = pending[~moved]
         if len(pending) == 0:
             return state
-    # The last steps before max_time are short by design: that they drown in rounding is no failure.
+    # The last steps before max_time are short by design: drowning in rounding is not a failure.
     cramped = (limit >= _left(state, plan))[pending] & (state.time[pending] > 0)
     stalled = torch.where(cramped, TIME_SPENT, STALLED)
     return replace(state, status=state.status.index_copy(0, pending, stalled))
@@ -161,7 +161,7 @@ def _advance(state: Descent, surface: BaseSurface, plan: Plan) -> Descent:
 def _try(
     state: Descent, model: QuadraticModel, surface: BaseSurface, time: RowScalars
 ) -> tuple[Descent, RowScalars]:
-    """The state after the step, and the part of its promise that it keeps; −1 if it is no good."""
+    """The state after the step, and the part of its promise that it keeps; −1 if unusable."""
     position = state.position - model.krylov.lift(model.move(time))
     loss, gradient = surface.value_and_grad(position)
     trial = replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,8 @@ from torch import Tensor, nn
 
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.network import BatchedNetwork
-from dims.model.parameters import ParameterVector, Selection
-from dims.model.shapes import RowScalars, RowVectors, check_rows, check_vectors
+from dims.model.parameters import Selection
+from dims.model.shapes import RowScalars, RowVectors, check_positive, check_prior, check_vectors
 from dims.model.torch_support.activations import with_cheap_gelu
 from dims.model.torch_support.compiling import compile_for
 from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
@@ -79,11 +78,10 @@ class LossSurface(BatchedNetwork, BaseSurface):
         self.data = self.data._replace(
             targets=self.likelihood.check_targets(outputs, self.data.targets)
         )
-        self.prior_precision = _check_precision(prior_precision, self.vector)
-        self.effective_points = _check_positive(
-            "effective_points", effective_points, float(self.points)
-        )
-        self.loss_scale = _check_positive("loss_scale", loss_scale, 1.0)
+        self.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
+        tempered = float(self.points) if effective_points is None else effective_points
+        self.effective_points = check_positive("effective_points", tempered)
+        self.loss_scale = check_positive("loss_scale", loss_scale)
         self._chunks = Chunks.on(
             self.vector.device, self.memory_budget, self._measure_bytes_per_point()
         )
@@ -104,10 +102,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         return self._chunks.bytes_per_point
 
     def with_settings(
-        self,
-        *,
-        likelihood: Likelihood | None = None,
-        prior_precision: float | Tensor | None = None,
+        self, *, likelihood: Likelihood | None = None, prior_precision: float | Tensor | None = None
     ) -> LossSurface:
         """The same network and data under another likelihood or prior; nothing is copied.
 
@@ -122,7 +117,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         if likelihood is not None:
             other.likelihood = likelihood
         if prior_precision is not None:
-            other.prior_precision = _check_precision(prior_precision, self.vector)
+            other.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
         return other
 
     def value(self, thetas: RowVectors) -> RowScalars:
@@ -211,9 +206,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         return gradients, products
 
     def _check_thetas(self, thetas: Tensor) -> None:
-        check_rows("thetas", thetas)
-        if thetas.shape[1] != self.size:
-            raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
+        self._check_size(thetas)
         if thetas.dtype != self.vector.dtype or thetas.device != self.vector.device:
             raise TypeError(
                 f"thetas: {thetas.dtype} on {thetas.device}, the model has {self.vector.dtype} on "
@@ -268,22 +261,3 @@ class LossSurface(BatchedNetwork, BaseSurface):
         if not torch.isfinite(first).all():
             raise ValueError("model: its outputs on the training data contain NaN or infinities")
         return first.new_empty(self.points, first.shape[-1])
-
-
-def _check_precision(precision: float | Tensor, vector: ParameterVector) -> Tensor:
-    tensor = torch.as_tensor(precision, dtype=vector.dtype, device=vector.device).detach()
-    if tensor.ndim > 1 or (tensor.ndim == 1 and len(tensor) != vector.size):
-        raise ValueError(
-            f"prior_precision: expected a number or a vector of length {vector.size}, got shape "
-            f"{tuple(tensor.shape)}"
-        )
-    if not torch.isfinite(tensor).all() or (tensor < 0).any():
-        raise ValueError("prior_precision: must be finite and not negative")
-    return tensor
-
-
-def _check_positive(name: str, value: float | None, default: float) -> float:
-    number = float(default if value is None else value)
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name}: must be positive and finite, got {value}")
-    return number

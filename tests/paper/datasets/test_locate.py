@@ -108,4 +108,4 @@ def test_real_files_are_all_good() -> None:
     statuses = check()
     assert len(statuses) == 58
     assert {status.state for status in statuses} == {FileState.OK}
-    assert len(available()) == 20
+    assert len(available()) == 23

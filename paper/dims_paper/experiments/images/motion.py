@@ -24,6 +24,8 @@ import dims
 from dims.mechanics.batch import Progress
 from dims_paper.cache import kept_tensors
 
+Data = tuple[Tensor, Tensor]  # inputs and targets
+
 
 @dataclass(frozen=True, eq=False)
 class InitialState:
@@ -34,15 +36,19 @@ class InitialState:
     velocities: Tensor
     facts: dict[str, float]  # prior_precision, gradient_norm, log_marginal_likelihood, fit_seconds
 
-    def on(self, model: nn.Module, data: tuple[Tensor, Tensor]) -> dims.LossSurface:
+    def on(self, model: nn.Module, data: Data) -> dims.LossSurface:
         """The surface of other data: the same prior, and as many effective points."""
-        prior, points = self.facts["prior_precision"], self.surface.effective_points
-        return dims.LossSurface(model, data, "classification", prior, effective_points=points)
+        return _surface(model, data, self.facts, self.surface.effective_points)
 
 
-def fit_images(
-    model: nn.Module, data: tuple[Tensor, Tensor], **how: Any
-) -> tuple[dims.Posterior, dict[str, float]]:
+def _surface(
+    model: nn.Module, data: Data, facts: dict[str, float], points: float | None
+) -> dims.LossSurface:
+    prior = facts["prior_precision"]
+    return dims.LossSurface(model, data, "classification", prior, effective_points=points)
+
+
+def fit_images(model: nn.Module, data: Data, **how: Any) -> tuple[dims.Posterior, dict[str, float]]:
     """The posterior and what the fit found; `how` goes to `dims.fit`."""
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -60,7 +66,7 @@ def fit_images(
 def initial_state(
     path: Path,
     model: nn.Module,
-    data: tuple[Tensor, Tensor],
+    data: Data,
     draws: int,
     seed: int,
     *,
@@ -76,9 +82,7 @@ def initial_state(
 
     found = kept_tensors(path, make)
     facts = {name: float(value) for name, value in found.items() if name != "velocities"}
-    surface = dims.LossSurface(
-        model, data, "classification", facts["prior_precision"], effective_points=effective_points
-    )
+    surface = _surface(model, data, facts, effective_points)
     velocities = found["velocities"][:draws].to(surface.initial)
     if len(velocities) < draws:
         raise ValueError(

@@ -34,7 +34,7 @@ from dims_paper.experiments.images.settings import (
 )
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import AUROC, PER_DRAW, Row, Run, Scores
-from dims_paper.scoring import Evaluation
+from dims_paper.scoring import Evaluation, draws_of
 
 
 def run_part(
@@ -91,7 +91,7 @@ def _subset(run: ImageRun, subset: SubsetSettings) -> Run:
     )
     surface, seed = posterior.surface, run.settings.seed
     theta = posterior.map_parameters.unsqueeze(0)
-    run.add("MAP", dims.Draws.from_parameters(surface, theta, measure=False))
+    run.add("MAP", draws_of(surface, theta))
     for label, method in (("LA", dims.LA()), ("LinLA", dims.LinLA())):
         run.add_made(
             label, partial(posterior.sample, subset.draws, method, seed=seed, progress=False)
@@ -116,9 +116,7 @@ def _full(run: ImageRun, full: FullSettings) -> Run:
         rank=full.rank,
         effective_points=full.effective_points,
     )
-    run.add(
-        "MAP", dims.Draws.from_parameters(start.surface, start.position.unsqueeze(0), measure=False)
-    )
+    run.add("MAP", draws_of(start.surface, start.position.unsqueeze(0)))
     surfaces = {counts[0]: run.fast(start.surface)}
     for count in set(counts[1:]) - {counts[0]}:
         surfaces[count] = run.fast(start.on(run.trained, run.some(count)))
@@ -154,14 +152,14 @@ def _add_fewer(
     last = seen[end]
     # The first of the draws, but not all of them once more.
     for size in (size for size in full.sizes if size < len(last)):
-        few = dims.Draws.from_parameters(surface, last[:size], measure=False)
+        few = draws_of(surface, last[:size])
         run.add(f"{full.label} ({size})", few, **{**fields, "draws": size})
     early = full.early
     if early in seen and early != end:
         half = len(last) // 2
         mixed = torch.cat([seen[early][:half], last[half:]])
         kept = {key: fields[key] for key in ("t1", "eta0", "draws", "seconds")}
-        drawn = dims.Draws.from_parameters(surface, mixed, measure=False)
+        drawn = draws_of(surface, mixed)
         run.add(f"{full.label}, half at {early:g}", drawn, **kept)
 
 
@@ -170,7 +168,7 @@ def _peers(run: ImageRun, peers: PeerSettings) -> Run:
     data = (run.images.inputs, run.images.targets)
     prior = peers.swag_prior
     surface = dims.LossSurface(model, data, "classification", prior)
-    run.add("MAP", dims.Draws.from_parameters(surface, surface.initial.unsqueeze(0), measure=False))
+    run.add("MAP", draws_of(surface, surface.initial.unsqueeze(0)))
     count = max(peers.sizes)
     seeds = range(peers.first_seed * (s.seed + 1), peers.first_seed * (s.seed + 1) + count)
     members, seconds = run.timed(partial(run.train, peers.training, seeds, "ensemble"))
@@ -235,7 +233,7 @@ def _ood(run: ImageRun, subset: SubsetSettings, solver: str) -> Run:
         run.rows.append(Row(method=method, scores=scores, **fields))
 
     theta = posterior.map_parameters.unsqueeze(0)
-    add("MAP", dims.Draws.from_parameters(posterior.surface, theta, measure=False), draws=1)
+    add("MAP", draws_of(posterior.surface, theta), draws=1)
     for method, sampler in samplers_of(subset, solver):
         if method == "RLA" and solver != "rattle":
             continue  # its draws by the other solver are not compared here

@@ -32,7 +32,7 @@ from dims_paper.experiments.images.scores import (
 from dims_paper.experiments.images.settings import SIGNS, ImageSettings
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import Row, Run
-from dims_paper.scoring import Evaluation
+from dims_paper.scoring import Evaluation, draws_of
 from dims_paper.training import train_together
 
 Look = tuple[dims.Draws, dict[str, Any]]  # draws at a time, and the fields of their row
@@ -126,7 +126,7 @@ class ImageRun:
             seen = [drawn.at(t) for t in times]
             return {
                 "positions": torch.stack([look.parameters for look in seen]),
-                **{n: torch.stack([getattr(look, n) for look in seen]) for n in AT_A_TIME[:2]},
+                **{n: torch.stack([getattr(look, n) for look in seen]) for n in AT_A_TIME},
                 "evaluations": drawn.evaluations,
                 "energy_violation": drawn.energy_violation,
                 "energy_jump": torch.zeros_like(drawn.energy_violation),
@@ -155,15 +155,14 @@ class ImageRun:
         for index, t in enumerate(times):
             thetas = kept["positions"][index]
             yield (
-                dims.Draws.from_parameters(surface, thetas, measure=False),
+                draws_of(surface, thetas),
                 {
                     "t1": t,
                     "eta0": eta0,
                     "draws": len(thetas),
                     "seconds": float(kept["seconds"]),
                     "numbers": {"images": images},
-                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME if n in kept}
-                    | whole,
+                    "diagnostics": {n: kept[n][index].tolist() for n in AT_A_TIME} | whole,
                 },
             )
 

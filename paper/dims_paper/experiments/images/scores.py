@@ -25,7 +25,7 @@ OOD_SETS = {
 COMPARED = ("low_rank", "full*", "growing*")  # also those of a study
 BINS = 10
 RESAMPLES = 1000
-_PREFIX, _OLD_PREFIX = "ood.", "foreign."
+_PREFIX, _OLD_PREFIX = "ood.", "foreign."  # old name
 
 
 @dataclass(frozen=True, eq=False)

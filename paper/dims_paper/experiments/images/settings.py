@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from dims.model.training import Training
-from dims_paper.lenet import lenet
+from dims_paper.training import lenet
 
 # η₀ and the times t₁ at which the paper's tables look, for the seeds of its appendix.
 SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {
@@ -21,6 +21,7 @@ SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {
 SIGNS = {"effective_points": "N", "friction": "η₀", "gravity": "κ"}
 
 WIDE = (12, 48), (1024, 220)  # channels and hidden units: 1 029 926 parameters
+TRAINING = Training(epochs=10, batch_size=128, weight_decay=0.0)
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,7 @@ class ImageSettings:
     seed: int = 0
     activation: str = "tanh"  # or "gelu", nearer to the usual ReLU and stiffer
     wide: bool = False  # a million parameters instead of 44 426
-    training: Training = field(
-        default_factory=lambda: Training(epochs=10, batch_size=128, weight_decay=0.0)
-    )
+    training: Training = TRAINING
     train_images: int | None = None  # None: all
     test_images: int | None = None
     device: str = "cpu"
@@ -120,15 +119,15 @@ GROWING = FullSettings(
     images=(6000, 20_000, None, None, None),
 )
 
+PEER_TRAINING = Training(epochs=30, batch_size=128, weight_decay=1e-4, cosine=True)
+
 
 @dataclass(frozen=True)
 class PeerSettings:
     """Tuned baselines: the same architecture, trained three times longer."""
 
     sizes: tuple[int, ...] = (4, 10, 20)
-    training: Training = field(
-        default_factory=lambda: Training(epochs=30, batch_size=128, weight_decay=1e-4, cosine=True)
-    )
+    training: Training = PEER_TRAINING
     first_seed: int = 1000  # members are other networks than θ*
     swag_epochs: int = 20
     swag_lr: float = 0.02

@@ -115,7 +115,7 @@ def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     checked = {}
     for key, value in settings.items():
         if not isinstance(key, str):
-            raise TypeError(f"settings: {key!r} is no text; keys must be names")
+            raise TypeError(f"settings: {key!r} is not text; keys must be names")
         try:
             checked[key] = json.loads(json.dumps(value))
         except (TypeError, ValueError) as error:

@@ -42,7 +42,7 @@ def write(target: Path, tensors: dict[str, Tensor], header: str, *, overwrite: b
 
 def read(path: Path) -> tuple[str, dict[str, Tensor]]:
     """The header and the tensors, or an error if a single bit is not as it was written."""
-    with path.open("rb"):  # a missing or forbidden file is no damaged one
+    with path.open("rb"):  # a missing or forbidden file is not a damaged one
         pass
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
