@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
-from dims.model.arguments import check_integer
 from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise
 from dims.model.network import BatchedNetwork
-from dims.model.shapes import RowVectors, Vector
+from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.model.training import seeded
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
-from dims.model.arguments import check_integer, check_positive
 from dims.model.likelihoods import Likelihood, with_noise
 from dims.model.parameters import Selection
-from dims.model.shapes import RowVectors, Vector
+from dims.model.shapes import RowVectors, Vector, check_integer, check_positive
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
 from dims.sampling.perturbations import standard_noise

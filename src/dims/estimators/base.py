@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
-from dims.model.arguments import check_integer, check_positive
 from dims.model.likelihoods import Likelihood, resolve_likelihood
+from dims.model.shapes import check_integer, check_positive
 from dims.model.training import Training, perceptron, train
 from dims.prediction.predictive import Predictive
 from dims.sampling.draws import Draws
