@@ -7,12 +7,10 @@ import json
 import math
 
 import pytest
-import torch
-from torch import nn
 from typer.testing import CliRunner
 
 from dims.commands.pages.read import read_page
-from dims.model.training import Training, perceptron, train
+from dims.model.training import Training
 from dims_paper.cache import kept_run, load_runs
 from dims_paper.comparison import beside, cells_table, compare, comparison_table
 from dims_paper.experiments import uci
@@ -20,60 +18,6 @@ from dims_paper.experiments.problem import Problem
 from dims_paper.figures import write_figure
 from dims_paper.numbers import select
 from dims_paper.schema import Row, Run
-
-
-def test_an_mlp_has_the_widths_asked_for_and_no_dropout_before_its_output():
-    model = perceptron((3, 5, 4, 2), nn.SiLU, dropout=0.5)
-    assert [(m.in_features, m.out_features) for m in model if isinstance(m, nn.Linear)] == [
-        (3, 5),
-        (5, 4),
-        (4, 2),
-    ]
-    assert sum(isinstance(m, nn.Dropout) for m in model) == 2
-    assert isinstance(model[-1], nn.Linear)
-    assert model[0].weight.dtype == torch.float64
-
-
-def test_training_is_adam_by_hand_and_leaves_the_generators_alone():
-    inputs = torch.randn(10, 2, dtype=torch.float64)
-    targets = inputs.sum(1, keepdim=True)
-
-    def network() -> nn.Module:
-        model = nn.Linear(2, 1).double()
-        nn.init.constant_(model.weight, 0.3)
-        nn.init.zeros_(model.bias)
-        return model
-
-    loss = nn.functional.mse_loss
-    model = network()
-    before = torch.get_rng_state()
-    train(model, inputs, targets, loss, Training(20, learning_rate=0.1), seed=0)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert not model.training
-    other = network()
-    optimiser = torch.optim.Adam(other.parameters(), lr=0.1, weight_decay=1e-2)
-    for _ in range(20):
-        optimiser.zero_grad()
-        loss(other(inputs), targets).backward()
-        optimiser.step()
-    torch.testing.assert_close(model.weight, other.weight, rtol=0, atol=0)
-
-
-def test_batches_cover_every_point_of_an_epoch():
-    seen = []
-
-    class Spy(nn.Linear):
-        def forward(self, x):
-            seen.append(x[:, 0].tolist())
-            return super().forward(x)
-
-    inputs = torch.arange(7.0, dtype=torch.float64).unsqueeze(-1)
-    training = Training(epochs=2, batch_size=3)
-    train(Spy(1, 1).double(), inputs, inputs, nn.functional.mse_loss, training, seed=1)
-    assert [len(batch) for batch in seen] == [3, 3, 1] * 2
-    epochs = [[x for batch in part for x in batch] for part in (seen[:3], seen[3:])]
-    assert all(sorted(epoch) == list(range(7)) for epoch in epochs)
-    assert epochs[0] != epochs[1]
 
 
 def test_a_run_is_made_once_and_never_left_half_written(tmp_path):
