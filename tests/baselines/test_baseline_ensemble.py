@@ -154,7 +154,7 @@ def test_bad_arguments_are_refused() -> None:
     data = regression_data()
     with pytest.raises(ValueError, match="models"):
         deep_ensemble([], data, "regression")
-    with pytest.raises(ValueError, match="members: expected an integer"):
+    with pytest.raises(ValueError, match="members: expected a whole number"):
         deep_ensemble(train, data, "regression", 0)
     with pytest.raises(ValueError, match="members: 3 asked for"):
         deep_ensemble([network()], data, "regression", 3)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,10 +23,20 @@ from dims.model.shapes import RowIntegers, RowVectors, Vector, check_integer
 from dims.model.training import seeded
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
-from dims.sampling.posterior import Posterior
 from dims.surface.loss import LossSurface
 
 __all__ = ["hmc"]
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A surface and θ* on it: a `Posterior`."""
+
+    @property
+    def surface(self) -> LossSurface: ...
+
+    @property
+    def map_parameters(self) -> Vector: ...
 
 
 class Chain(NamedTuple):
@@ -39,7 +49,7 @@ class Chain(NamedTuple):
 
 @renamed_arguments(count="draws")
 def hmc(
-    posterior: LossSurface | Posterior,
+    posterior: LossSurface | Fitted,
     draws: int,
     *,
     warmup: int = 500,
@@ -172,9 +182,8 @@ def _run_chain(kernel: Any, counter: Potential, start: Vector, warmup: int, coun
 def _resolve(posterior: Any) -> tuple[LossSurface, Vector]:
     if isinstance(posterior, LossSurface):
         return posterior, posterior.initial
-    surface, start = (getattr(posterior, name, None) for name in ("surface", "map_parameters"))
-    if isinstance(surface, LossSurface) and isinstance(start, Tensor):
-        return surface, start
+    if isinstance(posterior, Fitted) and isinstance(posterior.surface, LossSurface):
+        return posterior.surface, posterior.map_parameters
     raise TypeError(
         f"posterior: expected a dims.LossSurface or what dims.fit returns, got "
         f"{type(posterior).__name__}"
