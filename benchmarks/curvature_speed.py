@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import dims
 from dims.curvature import fit_curvature
 from dims.curvature.evidence import log_marginal_likelihood
-from dims_paper.experiments.lenet import lenet
+from dims_paper.training import lenet
 
 REPEATS = 3
 POINTS = 1000

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ import torch
 
 import dims
 from dims.model.likelihoods import Gaussian
-from dims_paper.datasets.snelson import load_snelson
-from dims_paper.experiments.runs import kept_network
-from dims_paper.experiments.snelson import SnelsonSettings, posterior_of, task_of
+from dims_paper.cache import kept_network
+from dims_paper.experiments.snelson import SnelsonSettings, problem_of
 from speed.solvers import TASKS
 
 ROWS, VELOCITY_SEED = 60, 12345
@@ -33,14 +31,13 @@ TIMES = (10.0, END)
 
 def follow(seed: int, kept: Path) -> dict[str, Any]:
     """Train the network of one seed, or load it, and integrate its trajectories."""
-    settings = replace(SnelsonSettings(), seed=seed)
-    data = load_snelson(gap=settings.gap)
-    task = task_of(data, settings)
+    problem = problem_of(SnelsonSettings(seed=seed))
+    task = problem.task
     path = kept / f"snelson_{seed}.safetensors"
     model = kept_network(path, partial(task.fresh, seed), partial(task.train, seed))
-    posterior = posterior_of(model, data, settings)
+    posterior = problem.posterior(model)
     assert posterior.noise_std is not None
-    points = (data.train_inputs.float(), data.train_targets.float())
+    points = (task.inputs.float(), task.targets.float())
     surface = dims.LossSurface(
         model.float(), points, Gaussian(posterior.noise_std), posterior.prior_precision
     )

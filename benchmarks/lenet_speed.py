@@ -21,7 +21,7 @@ from torch import nn
 
 import dims
 from dims_paper.datasets.images import Images, load_images
-from dims_paper.experiments.lenet import lenet
+from dims_paper.training import lenet
 
 FRICTION, END = 0.1, 50.0
 STARTED = time.perf_counter()

@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
-import warnings
 from pathlib import Path
 
 import torch
-from torch import nn
 
 import dims
 from dims.commands.pages.style import COLOURS, figure_style
@@ -54,15 +53,10 @@ class Watch(threading.Thread):
 
 def problem() -> dims.Posterior:
     """A tiny network, so that ten thousand draws take a minute."""
-    torch.manual_seed(0)
-    inputs = torch.linspace(-1, 1, 10, dtype=torch.float64).unsqueeze(-1)
-    model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dims.NotAMinimumWarning)
-        return dims.fit(
-            model, (inputs, inputs.sin()), "regression", tune=False, prior_precision=0.5,
-            noise_std=0.3, refine=True,
-        )  # fmt: skip
+    sys.path.insert(0, str(ROOT / "tests/sampling"))
+    from test_store import make_posterior
+
+    return make_posterior(refine=True)
 
 
 def soak(draws: int, chunk_size: int) -> dict[str, object]:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dims.commands.stages import stages
+from dims_paper.commands.stages import stages
 
 
 def bench(
@@ -35,7 +35,7 @@ def bench(
 
     Example: python benchmarks/solver_speed.py --quick
     """
-    from dims_paper.datasets import DataNotFoundError
+    from dims_paper.datasets.locate import DataNotFoundError
     from speed.run import BenchSettings, quick_settings, run_bench
     from speed.solvers import SOLVERS
 

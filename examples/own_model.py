@@ -46,12 +46,7 @@ def train(inputs: dict[str, Tensor], targets: Tensor, epochs: int) -> nn.Module:
     """Minimise the squared error."""
     torch.manual_seed(0)
     model = Rent().double()
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(epochs):
-        optimiser.zero_grad()
-        (model(inputs) - targets).square().mean().backward()
-        optimiser.step()
-    return model
+    return minimise_squares(model, inputs, targets, epochs)
 
 
 def picture(
@@ -96,6 +91,6 @@ def main(quick: bool, out: Path) -> list[float]:
 
 
 if __name__ == "__main__":
-    from common import options
+    from common import minimise_squares, options
 
     main(**options(__doc__))

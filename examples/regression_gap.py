@@ -36,12 +36,7 @@ def train(inputs: Tensor, targets: Tensor, epochs: int, width: int = 16) -> nn.M
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(1, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
     model = model.append(nn.Linear(width, 1)).double()
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(epochs):
-        optimiser.zero_grad()
-        (model(inputs) - targets).square().mean().backward()
-        optimiser.step()
-    return model
+    return minimise_squares(model, inputs, targets, epochs)
 
 
 def draw_by_all_methods(posterior: dims.Posterior, quick: bool) -> dict[str, dims.Draws]:
@@ -93,6 +88,6 @@ def main(quick: bool, out: Path) -> dict[str, dims.Draws]:
 
 
 if __name__ == "__main__":
-    from common import options
+    from common import minimise_squares, options
 
     main(**options(__doc__))

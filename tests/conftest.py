@@ -25,7 +25,6 @@ sys.path[:0] = [
         TESTS / "model",
         TESTS / "sampling",
         TESTS.parent / "benchmarks",
-        TESTS.parent / "paper/programs",
     )
 ]
 # The same cases every time, so that a red run means a change; `make test-all` may vary the seed.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import dims
-from dims_paper.datasets import DataNotFoundError
+from dims_paper.datasets.locate import DataNotFoundError
 from dims_paper.snelson_network import load_problem
 
 

@@ -11,8 +11,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-
-__all__ = ["PaperNumber", "lookup", "paper_numbers", "select"]
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,46 +35,11 @@ class PaperNumber:
 def paper_numbers() -> tuple[PaperNumber, ...]:
     """All cells, in the order of the paper."""
     text = resources.files(__package__).joinpath("paper_tables.csv").read_text(encoding="utf-8")
-    return tuple(
-        PaperNumber(
-            table=row["table"],
-            dataset=row["dataset"],
-            split=row["split"],
-            evaluated_on=row["evaluated_on"] or None,
-            method=row["method"],
-            t1=_number(row["t1"]),
-            eta0=_number(row["eta0"]),
-            metric=row["metric"],
-            mean=float(row["mean"]),
-            error=_number(row["standard_error"]),
-            error_kind=row["error_kind"] or None,
-        )
-        for row in csv.DictReader(text.splitlines())
-    )
+    return tuple(_parsed(row) for row in csv.DictReader(text.splitlines()))
 
 
-def select(
-    *,
-    table: str | None = None,
-    dataset: str | None = None,
-    split: str | None = None,
-    evaluated_on: str | None = None,
-    method: str | None = None,
-    t1: float | None = None,
-    eta0: float | None = None,
-    metric: str | None = None,
-) -> tuple[PaperNumber, ...]:
-    """All cells that agree with every argument given."""
-    wanted = {
-        "table": table,
-        "dataset": dataset,
-        "split": split,
-        "evaluated_on": evaluated_on,
-        "method": method,
-        "t1": t1,
-        "eta0": eta0,
-        "metric": metric,
-    }
+def select(**wanted: str | float | None) -> tuple[PaperNumber, ...]:
+    """All cells that agree with every argument given; the arguments are fields of `PaperNumber`."""
     given = {field: value for field, value in wanted.items() if value is not None}
     return tuple(
         cell
@@ -84,28 +48,9 @@ def select(
     )
 
 
-def lookup(
-    *,
-    table: str | None = None,
-    dataset: str | None = None,
-    split: str | None = None,
-    evaluated_on: str | None = None,
-    method: str | None = None,
-    t1: float | None = None,
-    eta0: float | None = None,
-    metric: str | None = None,
-) -> PaperNumber:
+def lookup(**wanted: str | float | None) -> PaperNumber:
     """The one cell that agrees with every argument given; LookupError if none or several do."""
-    cells = select(
-        table=table,
-        dataset=dataset,
-        split=split,
-        evaluated_on=evaluated_on,
-        method=method,
-        t1=t1,
-        eta0=eta0,
-        metric=metric,
-    )
+    cells = select(**wanted)
     if not cells:
         raise LookupError("no number of the paper agrees with all of the arguments")
     if len(cells) > 1:
@@ -116,5 +61,10 @@ def lookup(
     return cells[0]
 
 
-def _number(field: str) -> float | None:
-    return float(field) if field else None
+def _parsed(row: dict[str, str]) -> PaperNumber:
+    """A line of the file; an empty cell is None."""
+    row["error"] = row.pop("standard_error")
+    found: dict[str, Any] = {field: value or None for field, value in row.items()}
+    for field in ("t1", "eta0", "mean", "error"):
+        found[field] = None if found[field] is None else float(found[field])
+    return PaperNumber(**found)

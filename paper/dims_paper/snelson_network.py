@@ -9,11 +9,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from dims.model.likelihoods import Gaussian
-from dims.surface.loss import LossSurface
+import dims
 from dims_paper.datasets.snelson import load_snelson
-
-__all__ = ["SnelsonProblem", "load_problem", "snelson_network"]
+from dims_paper.training import mlp
 
 TRAINED = Path(__file__).parent / "snelson_map.safetensors"
 GAP = (1.5, 3.0)
@@ -25,7 +23,7 @@ class SnelsonProblem(NamedTuple):
     Σ^½ = P^(−½) of the Gauss–Newton precision, formed densely: the tests' oracle too.
     """
 
-    surface: LossSurface
+    surface: dims.LossSurface
     factor: Tensor
     noise: float
     prior: float
@@ -38,23 +36,15 @@ class SnelsonProblem(NamedTuple):
         return (colourless @ self.factor).to(vector.device, vector.dtype)
 
 
-def snelson_network(dtype: torch.dtype = torch.float64) -> nn.Sequential:
-    """1-16-16-16-1 with GELU, K = 593."""
-    return nn.Sequential(
-        nn.Linear(1, 16), nn.GELU(), nn.Linear(16, 16), nn.GELU(),
-        nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 1),
-    ).to(dtype)  # fmt: skip
-
-
 def load_problem(dtype: torch.dtype = torch.float64, device: str = "cpu") -> SnelsonProblem:
     """The network at its minimum of the loss without the gap, tuned by the evidence."""
     saved = load_file(TRAINED)
     noise, prior = float(saved["noise_std"]), float(saved["prior_precision"])
     data = load_snelson(gap=GAP)
     points = (data.train_inputs, data.train_targets)
-    model = snelson_network()
+    model = mlp((1, 16, 16, 16, 1), nn.GELU)
     nn.utils.vector_to_parameters(saved["theta"], model.parameters())
-    exact = LossSurface(model, points, Gaussian(noise), prior)
+    exact = dims.LossSurface(model, points, dims.Gaussian(noise), prior)
 
     def outputs(theta: Tensor) -> Tensor:
         return exact.network(exact.vector.unflatten(theta), data.train_inputs).squeeze(-1)
@@ -65,5 +55,5 @@ def load_problem(dtype: torch.dtype = torch.float64, device: str = "cpu") -> Sne
     factor = torch.linalg.inv(torch.linalg.cholesky(precision))
     if dtype == torch.float64 and device == "cpu":
         return SnelsonProblem(exact, factor, noise, prior)
-    surface = LossSurface(model.to(device, dtype), points, Gaussian(noise), prior)
+    surface = dims.LossSurface(model.to(device, dtype), points, dims.Gaussian(noise), prior)
     return SnelsonProblem(surface, factor, noise, prior)

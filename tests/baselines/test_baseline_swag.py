@@ -5,18 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import baseline_problems as problems
 import pytest
 import torch
-from baseline_problems import (
-    NOISE,
-    PRIOR,
-    class_data,
-    linear_regression,
-    network,
-    randn,
-    regression_data,
-    untouched,
-)
 from torch import Tensor
 
 import dims
@@ -28,7 +19,7 @@ RUN: dict[str, Any] = {"epochs": 9, "learning_rate": 0.02, "batch_size": 8, "ran
 
 def recorded_iterates(momentum: float, seed: int, effective: float, scale: float) -> Tensor:
     """The weights after every epoch and before the first, on a quadratic, by hand."""
-    problem = linear_regression()
+    problem = problems.linear_regression()
     x, y = problem.data
     design = torch.cat([x, torch.ones(25, 1, dtype=torch.float64)], 1)
     theta, velocity = problem.mean.clone(), torch.zeros(3, dtype=torch.float64)
@@ -39,8 +30,8 @@ def recorded_iterates(momentum: float, seed: int, effective: float, scale: float
         for start in range(0, 25, 8):
             batch = order[start : start + 8]
             residual = design[batch] @ theta - y[batch, 0]
-            data = effective / len(batch) * design[batch].T @ residual / NOISE**2
-            velocity = momentum * velocity + scale * (data + PRIOR * theta) / 25
+            data = effective / len(batch) * design[batch].T @ residual / problems.NOISE**2
+            velocity = momentum * velocity + scale * (data + problems.PRIOR * theta) / 25
             theta = theta - 0.02 * velocity
         iterates.append(theta)
     return torch.stack(iterates)
@@ -53,12 +44,12 @@ def recorded_iterates(momentum: float, seed: int, effective: float, scale: float
 def test_moments_are_those_of_the_recorded_iterates(
     momentum: float, seed: int, effective: float, scale: float
 ) -> None:
-    problem = linear_regression()
+    problem = problems.linear_regression()
     surface = dims.LossSurface(
         problem.model,
         problem.data,
-        dims.Gaussian(NOISE),
-        PRIOR,
+        dims.Gaussian(problems.NOISE),
+        problems.PRIOR,
         effective_points=effective,
         loss_scale=scale,
     )
@@ -71,8 +62,12 @@ def test_moments_are_those_of_the_recorded_iterates(
 
 
 def test_draws_have_the_covariance_of_the_formula() -> None:
-    problem = linear_regression()
-    options: dict[str, Any] = {"noise_std": NOISE, "prior_precision": PRIOR, **RUN}
+    problem = problems.linear_regression()
+    options: dict[str, Any] = {
+        "noise_std": problems.NOISE,
+        "prior_precision": problems.PRIOR,
+        **RUN,
+    }
     draws = swag(problem.model, problem.data, "regression", 20_000, **options)
     iterates = recorded_iterates(0.0, 0, 25.0, 1.0)
     last = torch.stack([iterates[n] - iterates[: n + 1].mean(0) for n in range(6, 10)])
@@ -87,28 +82,30 @@ def test_draws_have_the_covariance_of_the_formula() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_seeds_reproduce_and_nothing_else_is_touched(dtype: torch.dtype) -> None:
-    model = network(0, outputs=3, dtype=dtype)
-    with untouched(model):
-        draws = swag(model, class_data(), "classification", 6, **RUN, seed=3)
+    model = problems.network(0, outputs=3, dtype=dtype)
+    with problems.untouched(model):
+        draws = swag(model, problems.class_data(), "classification", 6, **RUN, seed=3)
     torch.rand(5)
     with torch.no_grad():
-        again = swag(model, class_data(), "classification", 6, **RUN, seed=3)
+        again = swag(model, problems.class_data(), "classification", 6, **RUN, seed=3)
     assert torch.equal(again.parameters, draws.parameters)
-    other = swag(model, class_data(), "classification", 6, **RUN, seed=4)
+    other = swag(model, problems.class_data(), "classification", 6, **RUN, seed=4)
     assert not torch.equal(other.parameters, draws.parameters)
     assert draws.method == "swag"
     assert draws.parameters.dtype == dtype
     assert torch.isfinite(draws.loss).all()
-    assert draws.predict(class_data()[0].to(dtype)).probabilities.shape == (21, 3)
+    assert draws.predict(problems.class_data()[0].to(dtype)).probabilities.shape == (21, 3)
 
 
 def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
-    draws = swag(network(), regression_data(), "regression", 3, **RUN, parameters=["2"])
+    draws = swag(
+        problems.network(), problems.regression_data(), "regression", 3, **RUN, parameters=["2"]
+    )
     assert draws.parameters.shape == (3, 6)
     draws.save(tmp_path / "swag.safetensors")
-    loaded = dims.load(tmp_path / "swag.safetensors", model=network())
+    loaded = dims.load(tmp_path / "swag.safetensors", model=problems.network())
     assert loaded.settings == {**RUN, "momentum": 0.0}
-    x = randn(4, 3)
+    x = problems.randn(4, 3)
     assert torch.equal(loaded.predict(x).samples, draws.predict(x).samples)
 
 
@@ -129,6 +126,6 @@ def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
     ],
 )
 def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:
-    problem = linear_regression()
+    problem = problems.linear_regression()
     with pytest.raises(ValueError, match=reason):
         swag(problem.model, problem.data, "regression", **{"draws": 2, **RUN, **wrong})

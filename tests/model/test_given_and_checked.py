@@ -141,10 +141,14 @@ def test_a_jump_at_the_start_ends_the_row(solver):
 def test_counts_and_solvers_of_sample():
     posterior = dims.fit(model(), data(), dims.Gaussian(0.5), tune=False)
     assert len(posterior.sample(np.int64(2), "la", progress=False)) == 2
-    with pytest.raises(TypeError, match="count"):
+    with pytest.raises(TypeError, match="draws"):
         posterior.sample(True, "la")
-    with pytest.raises(TypeError, match="solver: give its name"):
-        posterior.sample(2, solver=dims.Rattle())
+    short = {"max_time": 0.1, "progress": False, "certify": False}
+    named = posterior.sample(2, tolerance=1e-3, **short)
+    given = posterior.sample(2, solver=dims.Rattle(tolerance=1e-3), **short)
+    assert torch.equal(named.parameters, given.parameters)
+    with pytest.raises(TypeError, match="solver: expected a name"):
+        posterior.sample(2, solver=dims.Rattle)
 
 
 def test_the_summary_does_not_contradict_the_verdicts():

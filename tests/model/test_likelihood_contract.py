@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, distributions, nn
 
 import dims
+from conformance.likelihoods import check_likelihood
 from dims.commands.pages.read import read_page
-from dims.model.conformance import check_likelihood
 from dims.model.likelihoods import base
 from dims.prediction.predictive import DistributionPredictive
 from dims.sampling.draws import storage

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dims.commands import app
-from dims_paper.demo import DemoSettings, demo_table, run_demo
-from dims_paper.demo.figure import demo_figure
+from dims_paper.experiments.sinusoid import DemoSettings, demo_table, run_demo, sinusoid_run
+from dims_paper.figures import write_figure
 
 SMALL = DemoSettings(draws=3, training_steps=2_000, max_time=2.0, saves=4)
 
@@ -35,7 +35,8 @@ def test_the_table_has_a_number_for_each_method(result):
 
 @pytest.mark.slow
 def test_the_figure_is_written(result, tmp_path):
-    path = demo_figure(result, tmp_path / "figures" / "demo.png")
+    path, _ = write_figure(sinusoid_run(result, SMALL), tmp_path / "figures" / "demo")
+    assert path.name == "demo.png"
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

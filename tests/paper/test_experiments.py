@@ -12,13 +12,14 @@ from torch import nn
 from typer.testing import CliRunner
 
 from dims.commands.pages.read import read_page
+from dims_paper.cache import kept_run, load_runs
+from dims_paper.comparison import beside, cells_table, compare, comparison_table
 from dims_paper.experiments import uci
-from dims_paper.experiments.comparison import beside, compare, markdown, write_csv
-from dims_paper.experiments.more_settings import Problem
-from dims_paper.experiments.runs import load_runs, once
-from dims_paper.experiments.training import Training, mlp, train
+from dims_paper.experiments.problem import Problem
 from dims_paper.figures import write_figure
 from dims_paper.numbers import select
+from dims_paper.schema import Row, Run
+from dims_paper.training import Training, mlp, train
 
 
 def test_an_mlp_has_the_widths_asked_for_and_no_dropout_before_its_output():
@@ -80,27 +81,27 @@ def test_a_run_is_made_once_and_never_left_half_written(tmp_path):
 
     def run():
         calls.append(1)
-        return {"value": 3}
+        return Run(experiment="test", facts={"value": 3})
 
     path = tmp_path / "deep" / "run.json"
-    assert once(path, run)["value"] == 3
-    assert once(path, run)["value"] == 3
+    assert kept_run(path, run).facts["value"] == 3
+    assert kept_run(path, run).facts["value"] == 3
     assert calls == [1]
     with pytest.raises(RuntimeError):
-        once(tmp_path / "deep" / "broken.json", lambda: (_ for _ in ()).throw(RuntimeError()))
-    assert [r["value"] for r in load_runs(tmp_path)] == [3]
+        kept_run(tmp_path / "deep" / "broken.json", lambda: (_ for _ in ()).throw(RuntimeError()))
+    assert [r.facts["value"] for r in load_runs(tmp_path)] == [3]
     assert [p.name for p in path.parent.iterdir()] == ["run.json"]
 
 
-def fake_runs(shift: float) -> list[dict]:
+def fake_runs(shift: float) -> list[Run]:
     """Two seeds that score the paper's own DiMS numbers on vehicle, moved by a shift."""
     scores = {
         ("brier_sum" if n.metric == "brier" else n.metric): n.mean + shift
         for n in select(table="tab:uci_test", dataset="vehicle", method="DiMS", eta0=0.5)
     }
     both = {"per_sample": scores, "ensemble": scores}
-    row = {"method": "DiMS", "t1": 50.0, "eta0": 0.5, "test": both, "train": both}
-    return [{"dataset": "vehicle", "rows": [row]}] * 2
+    row = Row(method="DiMS", t1=50.0, eta0=0.5, scores={"test": both, "train": both})
+    return [Run(experiment="uci", dataset="vehicle", rows=[row])] * 2
 
 
 @pytest.mark.parametrize(("shift", "verdict"), [(-20.0, "worse"), (20.0, "better")])
@@ -108,8 +109,9 @@ def test_more_per_cent_of_accuracy_is_better(shift, verdict):
     numbers = select(table="tab:banana-classification", method="RLA")
     scores = {n.metric: n.mean + shift * (n.metric == "accuracy_percent") for n in numbers}
     both = {"per_sample": scores, "ensemble": scores}
-    row = {"method": "RLA", "t1": numbers[0].t1, "eta0": numbers[0].eta0, "test": both}
-    cells = compare("tab:banana-classification", [{"dataset": "banana", "rows": [row]}])
+    row = Row(method="RLA", t1=numbers[0].t1, eta0=numbers[0].eta0, scores={"test": both})
+    run = Run(experiment="banana", dataset="banana", rows=[row])
+    cells = compare("tab:banana-classification", [run])
     ran = {cell.metric: cell.verdict for cell in cells if cell.verdict != "not run"}
     assert ran.pop("accuracy_percent") == verdict
     assert set(ran.values()) == {"same"}
@@ -133,20 +135,20 @@ def test_verdicts_know_which_direction_is_good(shift, accuracy, nll):
 
 def test_tables_hold_every_cell(tmp_path):
     cells = compare("tab:uci_test", fake_runs(0.1), uci.METRIC_NAMES)
-    write_csv(cells, tmp_path / "cells.csv")
+    cells_table(cells).write_csv(tmp_path / "cells.csv")
     with (tmp_path / "cells.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 216
     assert {line["verdict"] for line in lines} == {"better", "worse", "not run"}
-    text = markdown(cells, ["accuracy", "nll"])
+    text = comparison_table(cells, ["accuracy", "nll"]).markdown()
     assert len(text.splitlines()) == 2 + 36
     assert "| vehicle | DiMS (0.5) |" in text
 
 
-def test_tables_tell_several_times_of_one_method_apart():
+def test_tables_name_the_times_of_one_method():
     numbers = select(table="tab:id-seed1", dataset="mnist", method="DiMS", metric="nll")
     cells = [beside(number, number.mean, math.nan, math.nan, 1) for number in numbers]
-    first, second = markdown(cells, ["nll"]).splitlines()[2:]
+    first, second = comparison_table(cells, ["nll"]).markdown().splitlines()[2:]
     assert first.startswith("| mnist | DiMS (0.5), t₁ = ")
     assert {line.split("t₁ = ")[1].split()[0] for line in (first, second)} == {"25", "100"}
 
@@ -202,10 +204,10 @@ def test_banana_and_snelson_score_every_method(tmp_path):
     settings = replace(brief, hidden=(4,), training=Training(epochs=3), draws=2, max_time=0.1)
     run = banana.run_banana(settings, tmp_path / "runs")
     names = ["MAP", "LA", "LinLA", "RLA", "DiMS", "DiMS settled"]
-    assert [row["method"] for row in run["rows"]] == names
-    scores = run["rows"][0]["test"]["per_sample"]
+    assert [row.method for row in run.rows] == names
+    scores = run.rows[0].scores["test"]["per_sample"]
     assert scores["accuracy_percent"] == pytest.approx(100 * scores["accuracy"])
-    assert gradient_norm_again(banana.problem_of(settings)) == run["gradient_norm"]
+    assert gradient_norm_again(banana.problem_of(settings)) == run.facts["gradient_norm"]
     cells = compare("tab:banana-classification", [run], banana.METRIC_NAMES)
     assert {c.method for c in cells if c.verdict != "not run"} == {"MAP", "LA", "LinLA", "RLA"}
 
@@ -215,18 +217,18 @@ def test_banana_and_snelson_score_every_method(tmp_path):
     )
     maps = run
     run = snelson.run_snelson(settings, tmp_path / "runs")
-    assert [row["method"] for row in run["rows"]] == names
-    assert all(math.isfinite(row["train"]["per_sample"]["nll"]) for row in run["rows"])
-    assert gradient_norm_again(snelson.problem_of(settings)) == run["gradient_norm"]
-    assert run["rows"][0]["spread_gap"] == 0
-    assert run["rows"][1]["spread_gap"] > 0
+    assert [row.method for row in run.rows] == names
+    assert all(math.isfinite(row.metric("train", "nll")) for row in run.rows)
+    assert gradient_norm_again(snelson.problem_of(settings)) == run.facts["gradient_norm"]
+    assert run.rows[0].numbers["spread_gap"] == 0
+    assert run.rows[1].numbers["spread_gap"] > 0
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
         "banana_0.json",
         "snelson_ggn_0.json",
     ]
     # What the figures and the page need is in the files.
-    assert len(maps["rows"][4]["map"]["probability"]) == 48 * 48
-    assert [len(movie["curves"]) for movie in run["movies"]] == [11, 11]
+    assert len(maps.rows[4].figure["map"]["probability"]) == 48 * 48
+    assert [len(movie["curves"]) for movie in run.figure["movies"]] == [11, 11]
     for result in (maps, run):
         assert write_figure(result, tmp_path / "figure")[0].stat().st_size > 10_000
     page = read_page(tmp_path / "runs")

@@ -1,4 +1,4 @@
-"""What docs/reproduction.md says of the pictures follows from the data beside them."""
+"""What docs/reproduction/*.md say of the figures follows from the data beside them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def kept(name: str) -> dict:
 
 
 def page() -> str:
-    return " ".join((ROOT / "docs" / "reproduction.md").read_text().split())
+    pages = sorted((ROOT / "docs" / "reproduction").glob("*.md"))
+    return " ".join(" ".join(page.read_text() for page in pages).split())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,33 +14,33 @@ from torch import Tensor, nn
 from dims.errors import NotAMinimumWarning
 from dims.mechanics.dynamics import dissipative
 from dims.prediction.metrics import expected_calibration_error, ood_auroc
+from dims.prediction.predictive import ClassificationPredictive
 from dims.sampling.fit import fit
 from dims.surface.loss import LossSurface
 from dims_paper.datasets.images import Images
-from dims_paper.experiments import mnist
-from dims_paper.experiments.image_run import ImageRun, slug
-from dims_paper.experiments.image_scores import (
+from dims_paper.experiments.images import parts
+from dims_paper.experiments.images.motion import Segment, follow, initial_state
+from dims_paper.experiments.images.run import ImageRun, slug
+from dims_paper.experiments.images.scores import (
     PerImage,
     compare_pairs,
+    compare_rows,
     distributions,
     load_gallery,
     load_per_image,
+    per_image_of,
     save_per_image,
-    score,
     weighted_auroc,
 )
-from dims_paper.experiments.launch import launch
-from dims_paper.experiments.legs import Leg, follow
-from dims_paper.experiments.lenet import lenet
-from dims_paper.experiments.mnist_settings import (
+from dims_paper.experiments.images.settings import (
     GROWING,
     FullSettings,
     ImageSettings,
     PeerSettings,
     SubsetSettings,
 )
-from dims_paper.experiments.mnist_tables import compare_rows
-from dims_paper.experiments.training import Training, train_together
+from dims_paper.schema import Row, Run
+from dims_paper.training import Training, lenet, train_together
 
 
 def few_images(count: int = 40) -> Images:
@@ -64,9 +64,9 @@ def test_the_wide_network_has_a_million_parameters() -> None:
     assert settings.name == "fashion_mnist_wide_0"
 
 
-def test_a_run_may_stop_at_the_end_of_a_leg() -> None:
+def test_a_run_may_stop_at_the_end_of_a_segment() -> None:
     short = GROWING.until(20.0)
-    assert short.legs == GROWING.legs[:3]
+    assert short.segments == GROWING.segments[:3]
     assert short.images == GROWING.images[:3]
 
 
@@ -122,29 +122,20 @@ def _trained_with_a_scheduler(images: Images, training: Training, seed: int) -> 
 def test_a_weighted_auroc_is_that_of_repeated_images() -> None:
     generator = torch.Generator().manual_seed(0)
     known = torch.randint(0, 8, (30,), generator=generator).double()  # with ties
-    foreign = torch.randint(2, 10, (20,), generator=generator).double()
-    known_weights = torch.randint(0, 4, (5, 30), generator=generator)
-    foreign_weights = torch.randint(0, 4, (5, 20), generator=generator)
-    found = weighted_auroc(known, foreign, known_weights.double(), foreign_weights.double())
+    outside = torch.randint(2, 10, (20,), generator=generator).double()
+    inside_weights = torch.randint(0, 4, (5, 30), generator=generator)
+    outside_weights = torch.randint(0, 4, (5, 20), generator=generator)
+    found = weighted_auroc(known, outside, inside_weights.double(), outside_weights.double())
     expected = [
-        ood_auroc(known.repeat_interleave(w), foreign.repeat_interleave(u))
-        for w, u in zip(known_weights, foreign_weights, strict=True)
+        ood_auroc(known.repeat_interleave(w), outside.repeat_interleave(u))
+        for w, u in zip(inside_weights, outside_weights, strict=True)
     ]
     torch.testing.assert_close(found, torch.stack(expected))
 
 
-def per_image(log_p: Tensor, targets: Tensor, foreign: Tensor) -> PerImage:
-    gallery_of = {len(targets): log_p, foreign.shape[1]: foreign}
-    gallery = load_like(targets, foreign)
-    return score(lambda x: gallery_of[len(x)], gallery)[1]
-
-
-def load_like(targets: Tensor, foreign: Tensor):  # type: ignore[no-untyped-def]
-    from dims_paper.experiments.image_scores import Gallery
-
-    blank = torch.zeros(len(targets), 1)
-    other = torch.zeros(foreign.shape[1], 1)
-    return Gallery(Images(blank, targets), {"other": Images(other, targets[:0])})
+def per_image(log_p: Tensor, targets: Tensor, other: Tensor) -> PerImage:
+    outside = {"other": ClassificationPredictive(other)}
+    return per_image_of(ClassificationPredictive(log_p), outside, targets)
 
 
 def test_a_comparison_has_the_plain_difference_and_an_interval_around_it() -> None:
@@ -153,10 +144,10 @@ def test_a_comparison_has_the_plain_difference_and_an_interval_around_it() -> No
     good = torch.randn(4, 400, 3, generator=generator, dtype=torch.float64)
     good = torch.log_softmax(good + 2 * nn.functional.one_hot(targets, 3), -1)
     bad = torch.log_softmax(torch.randn(4, 400, 3, generator=generator, dtype=torch.float64), -1)
-    foreign = torch.log_softmax(
+    outside = torch.log_softmax(
         0.1 * torch.randn(4, 300, 3, generator=generator, dtype=torch.float64), -1
     )
-    ours, other = per_image(good, targets, foreign), per_image(bad, targets, foreign)
+    ours, other = per_image(good, targets, outside), per_image(bad, targets, outside)
     found = compare_pairs(ours, other)
     means = good.exp().mean(0).log(), bad.exp().mean(0).log()
     nll = [-m.gather(-1, targets.unsqueeze(-1)).mean() for m in means]
@@ -187,7 +178,7 @@ def test_numbers_per_image_survive_a_file(tmp_path: Path) -> None:
     save_per_image(scores, tmp_path / "a.safetensors")
     again = load_per_image(tmp_path / "a.safetensors")
     torch.testing.assert_close(again.confidence, scores.confidence, rtol=1e-6, atol=0)
-    assert torch.equal(again.foreign_doubt["other"].float(), scores.foreign_doubt["other"].float())
+    assert torch.equal(again.ood_doubt["other"].float(), scores.ood_doubt["other"].float())
 
 
 def test_distributions_are_those_of_the_averaged_predictive() -> None:
@@ -198,8 +189,8 @@ def test_distributions_are_those_of_the_averaged_predictive() -> None:
     found = distributions(per_image(log_p[:, :200], targets, log_p[:, 200:]))
     confidence = log_p.exp().mean(0).amax(-1)
     for shares, values in (
-        (found["confidence"]["known"], confidence[:200]),
-        (found["confidence"]["foreign"]["other"], confidence[200:]),
+        (found["confidence"]["in_distribution"], confidence[:200]),
+        (found["confidence"]["ood"]["other"], confidence[200:]),
     ):
         assert shares == pytest.approx((values.histc(20, 0, 1) / len(values)).tolist())
     # The diagram holds the calibration error: Σ_b (N_b/N) |acc_b − conf_b|.
@@ -223,7 +214,7 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     subset = SubsetSettings(
         points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001
     )
-    run = mnist.run_subset(SMALL, subset, tmp_path)
+    run = parts.run_part(SMALL, subset, tmp_path).to_json()
     names = [(row["method"], row["t1"]) for row in run["rows"]]
     assert names == [
         ("MAP", None),
@@ -236,14 +227,14 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     for row in run["rows"]:
         assert 0 <= row["test"]["per_sample"]["accuracy"] <= 1
         assert set(row["ood"]) == {"emnist_mnist", "emnist_letters", "fashion_mnist", "kmnist"}
-        assert set(row["confidence"]["foreign"]) == set(row["ood"])
-        assert sum(row["confidence"]["known"]) == pytest.approx(1, abs=1e-3)
+        assert set(row["confidence"]["ood"]) == set(row["ood"])
+        assert sum(row["confidence"]["in_distribution"]) == pytest.approx(1, abs=1e-3)
     assert max(run["rows"][-1]["energy_violation"]) < 1e-2
     older = json.loads((tmp_path / "mnist_0_low_rank.json").read_text())
     for row in older["rows"]:
         del row["confidence"], row["calibration"]
     (tmp_path / "mnist_0_low_rank.json").write_text(json.dumps(older))
-    mended = mnist.run_subset(SMALL, subset, tmp_path)
+    mended = parts.run_part(SMALL, subset, tmp_path).to_json()
     for row, before in zip(mended["rows"], run["rows"], strict=True):
         assert row["confidence"] == before["confidence"]
         assert row["calibration"]["inputs"] == before["calibration"]["inputs"]
@@ -251,39 +242,41 @@ def test_the_papers_part_has_all_methods_and_goes_on_where_it_stopped(tmp_path: 
     (tmp_path / "mnist_0_low_rank.json").unlink()
     kept = sorted((tmp_path / "draws").iterdir())
     before = [path.stat().st_mtime_ns for path in kept]
-    again = mnist.run_subset(SMALL, subset, tmp_path)
+    again = parts.run_part(SMALL, subset, tmp_path).to_json()
     assert [path.stat().st_mtime_ns for path in kept] == before
     assert again["rows"][-1]["test"] == run["rows"][-1]["test"]
 
 
 def test_start_velocities_come_from_their_file_and_must_be_enough(tmp_path: Path) -> None:
     model, images = small_network(), few_images()
-    path = tmp_path / "launch.safetensors"
+    path = tmp_path / "initial.safetensors"
     data = (images.inputs, images.targets)
-    first = launch(path, model, data, 3, 0, curvature="diagonal", effective_points=10.0)
+    first = initial_state(path, model, data, 3, 0, curvature="diagonal", effective_points=10.0)
     with pytest.warns(NotAMinimumWarning):
         posterior = fit(model, data, "classification", curvature="diagonal", effective_points=10.0)
     torch.testing.assert_close(first.velocities, posterior.perturbations(3, 0))
     assert first.facts["prior_precision"] == pytest.approx(posterior.prior_precision)
-    fewer = launch(path, model, data, 2, 0, effective_points=10.0, curvature="unknown")
+    fewer = initial_state(path, model, data, 2, 0, effective_points=10.0, curvature="unknown")
     assert torch.equal(fewer.velocities, first.velocities[:2])
     assert fewer.surface.effective_points == 10
-    assert torch.equal(fewer.draw("la", 0).parameters, first.position + first.velocities[:2])
+    drawn = posterior.sample(2, "la", seed=0, progress=False)
+    torch.testing.assert_close(drawn.parameters, first.position + first.velocities[:2])
     with pytest.raises(ValueError, match="holds 3 start velocities, and 4 draws"):
-        launch(path, model, data, 4, 0)
+        initial_state(path, model, data, 4, 0)
+
+
+BRIEF = FullSettings(
+    effective_points=20.0, rank=3, draws=2, friction=2.0, segments=((0.002,), (0.004,))
+)
 
 
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:
-    full = FullSettings(
-        effective_points=20.0,
-        rank=3,
-        draws=2,
-        friction=2.0,
-        legs=((0.002,), (0.004,)),
+    full = replace(
+        BRIEF,
         sizes=(1, 2, 4),
         early=0.002,
     )
-    run = mnist.run_full(SMALL, full, tmp_path)
+    run = parts.run_part(SMALL, full, tmp_path).to_json()
     assert run["points"] == 300
     assert [row["method"] for row in run["rows"]] == [
         "MAP",
@@ -307,16 +300,12 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
 
 
 def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) -> None:
-    full = FullSettings(
-        effective_points=20.0,
-        rank=3,
-        draws=2,
-        friction=2.0,
-        legs=((0.002,), (0.004,)),
+    full = replace(
+        BRIEF,
         sizes=(),
         images=(60, None),
     )
-    run = mnist.run_full(SMALL, full, tmp_path)
+    run = parts.run_part(SMALL, full, tmp_path).to_json()
     first, last = run["rows"][1:]
     assert (first["images"], last["images"]) == (60, 300)
     assert first["energy_jump"] == [0.0, 0.0]
@@ -344,33 +333,27 @@ def test_draws_go_by_the_solver_that_is_asked_for(tmp_path: Path) -> None:
 
     def followed(solver: str) -> dict[str, Tensor]:
         file = tmp_path / f"{solver}.safetensors"
-        legs = [Leg((0.1, 0.2), surface)]
-        ways = follow(
-            legs, surface.initial, velocity, dissipative(1.0, 0.5), lambda _: file, solver=solver
-        )
-        return next(ways)[1]
+        segments = [Segment((0.1, 0.2), surface)]
+        force = dissipative(1.0, 0.5)
+        found = follow(segments, surface.initial, velocity, force, lambda _: file, solver=solver)
+        return dict(next(found)[1])
 
-    ours, recipe = followed("rattle"), followed("dopri5")
-    torch.testing.assert_close(ours["positions"], recipe["positions"], atol=1e-3, rtol=1e-3)
-    assert (recipe["evaluations"] % 6 == 1).all()  # six stages a step, and one to begin with
+    ours, reference = followed("rattle"), followed("dopri5")
+    torch.testing.assert_close(ours["positions"], reference["positions"], atol=1e-3, rtol=1e-3)
+    assert (reference["evaluations"] % 6 == 1).all()  # six stages a step, and one to begin with
 
 
-def test_foreign_images_are_told_from_test_and_from_training_images(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "paper/programs"))
-    from foreign_images import measure
-
+def test_ood_images_are_separated_from_test_and_from_training_images(tmp_path: Path) -> None:
     subset = SubsetSettings(
         points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001
     )
-    found = measure(SMALL, subset, "rattle", tmp_path)
+    found = parts.run_ood(SMALL, subset, tmp_path).to_json()
     names = [(row["method"], row["t1"]) for row in found["rows"]]
     assert names == [("MAP", None), ("RLA", 0.001), ("DiMS", 0.002), ("DiMS", 0.004)]
     run = ImageRun(SMALL, tmp_path, "again", None)
-    kept = load_file(tmp_path / "draws" / "mnist_0_foreign_dims-rattle_0.004.safetensors")
+    kept = load_file(tmp_path / "draws" / "mnist_0_ood_dims-rattle_0.004.safetensors")
     surface = LossSurface(run.trained, run.some(20), "classification", 1.0)
-    garments = run.gallery.foreign["fashion_mnist"].inputs
+    garments = run.gallery.ood["fashion_mnist"].inputs
     for known, images in (("test", run.gallery.test.inputs), ("training", run.some(20)[0])):
         for row, thetas in (
             (found["rows"][0], surface.initial.unsqueeze(0)),
@@ -382,12 +365,11 @@ def test_foreign_images_are_told_from_test_and_from_training_images(
                 for x in (images, garments)
             )
             more_doubted = (outside[:, :, None] > inside[:, None]).double().mean()
-            assert row[known]["auroc"]["fashion_mnist"] == pytest.approx(
-                more_doubted.item(), abs=1e-3
-            )
-    recipe = measure(SMALL, subset, "dopri5", tmp_path)
-    assert [row["method"] for row in recipe["rows"]] == ["MAP", "DiMS", "DiMS"]
-    for theirs, ours in zip(recipe["rows"][1:], found["rows"][2:], strict=True):
+            auroc = row[known]["per_sample"]["auroc_fashion_mnist"]
+            assert auroc == pytest.approx(more_doubted.item(), abs=1e-3)
+    reference = parts.run_ood(SMALL, subset, tmp_path, solver="dopri5").to_json()
+    assert [row["method"] for row in reference["rows"]] == ["MAP", "DiMS", "DiMS"]
+    for theirs, ours in zip(reference["rows"][1:], found["rows"][2:], strict=True):
         assert theirs["evaluations"] != ours["evaluations"]
         assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-3)
 
@@ -396,7 +378,7 @@ def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> N
     peers = PeerSettings(
         sizes=(2, 3), training=Training(epochs=1, batch_size=64), swag_epochs=2, draws=2
     )
-    run = mnist.run_peers(SMALL, peers, tmp_path)
+    run = parts.run_part(SMALL, peers, tmp_path).to_json()
     rows = {row["method"]: row for row in run["rows"]}
     assert list(rows) == [
         "MAP",
@@ -410,22 +392,22 @@ def test_peers_are_other_networks_than_the_one_sampled_from(tmp_path: Path) -> N
     assert rows["Ensemble (3)"]["draws"] == 3
 
 
-def test_a_gallery_has_the_test_set_and_the_foreign_ones() -> None:
+def test_a_gallery_has_the_test_set_and_the_ood_sets() -> None:
     gallery = load_gallery("fashion_mnist", "cpu", 10)
     assert len(gallery.test.targets) == 10
-    assert set(gallery.foreign) == {"emnist_mnist", "emnist_letters", "kmnist", "mnist"}
+    assert set(gallery.ood) == {"emnist_mnist", "emnist_letters", "kmnist", "mnist"}
 
 
 def test_rows_are_compared_with_map_and_with_ensembles_of_their_size(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(5)
     targets = torch.randint(0, 3, (50,), generator=generator)
 
-    def row(method: str, t1: float | None, name: str, draws: int = 1) -> dict[str, object]:
+    def row(method: str, t1: float | None, name: str, draws: int = 1) -> Row:
         logits = torch.randn(2, 90, 3, generator=generator, dtype=torch.float64)
         log_p = torch.log_softmax(logits, -1)
         scores = per_image(log_p[:, :50], targets, log_p[:, 50:])
         save_per_image(scores, tmp_path / f"{name}.safetensors")
-        return {"method": method, "t1": t1, "per_image": name, "draws": draws}
+        return Row(method=method, t1=t1, per_image=name, draws=draws)
 
     ours = [
         row("MAP", None, "a"),
@@ -434,8 +416,9 @@ def test_rows_are_compared_with_map_and_with_ensembles_of_their_size(tmp_path: P
         row("DiMS full (4)", 2.0, "d", 4),
     ]
     peers = [row("MAP", None, "a"), row("Ensemble (4)", None, "e"), row("Ensemble (9)", None, "f")]
-    found = compare_rows([{"rows": ours}, {"rows": peers}], tmp_path)
-    pairs = [(entry["method"], entry["t1"], entry["against"]) for entry in found]
+    runs = [Run(experiment="mnist", rows=rows) for rows in (ours, peers)]
+    found = compare_rows(runs, tmp_path)
+    pairs = [(entry.method, entry.t1, entry.against) for entry in found]
     assert pairs == [
         ("DiMS full", 2.0, "MAP"),
         ("DiMS full (4)", 2.0, "MAP"),
@@ -447,4 +430,4 @@ def test_rows_are_compared_with_map_and_with_ensembles_of_their_size(tmp_path: P
     expected = compare_pairs(
         *(load_per_image(tmp_path / f"{name}.safetensors") for name in ("d", "e"))
     )
-    assert found[-1]["ensemble_nll"] == expected["ensemble_nll"]
+    assert found[-1].intervals["ensemble_nll"] == expected["ensemble_nll"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,18 +13,17 @@ from dims.commands import app
 from dims.commands.pages.style import COLOURS, LABELS, colour_of
 from dims.commands.pages.trajectories import Plane, landscape, rounded
 from dims.surface.function import Surface
-from dims_paper.experiments import breakdown, curve, sinusoid, sphere, surface_2d
-from dims_paper.experiments.functions import function_fields
+from dims_paper.experiments.sinusoid import SinusoidSettings
+from dims_paper.experiments.toys import Breakdown, Curve, Sphere, Surface2d
 from dims_paper.figures import FIGURES, write_figure
+from dims_paper.schema import Run
+from dims_paper.scoring import function_fields
 
 BRIEF = {
-    "sphere": (sphere, replace(sphere.SphereSettings(), max_time=0.4, saves=4)),
-    "curve": (curve, replace(curve.CurveSettings(), max_time=0.3, saves=3)),
-    "surface-2d": (surface_2d, replace(surface_2d.Surface2dSettings(), max_time=0.2, saves=3)),
-    "breakdown": (
-        breakdown,
-        replace(breakdown.BreakdownSettings(), draws=2, max_time=0.2, geodesic_time=0.1, saves=3),
-    ),
+    "sphere": Sphere(max_time=0.4, saves=4),
+    "curve": Curve(max_time=0.3, saves=3),
+    "surface-2d": Surface2d(max_time=0.2, saves=3),
+    "breakdown": Breakdown(draws=2, max_time=0.2, geodesic_time=0.1, saves=3),
 }
 
 
@@ -33,14 +31,14 @@ BRIEF = {
 def results():
     """As a figure gets them: through JSON."""
     return {
-        name: json.loads(json.dumps(module.run_one(settings)))
-        for name, (module, settings) in BRIEF.items()
+        name: Run.from_json(json.loads(json.dumps(settings.run(print).to_json())))
+        for name, settings in BRIEF.items()
     }
 
 
 @pytest.mark.parametrize("name", BRIEF)
 def test_trajectories_keep_the_laws_of_their_dynamics(results, name):
-    for path in results[name]["trajectories"]:
+    for path in results[name].figure["trajectories"]:
         assert path["status"] == "FINISHED"
         kinetic, energy = path["kinetic_energy"], path["energy"]
         if path["method"] == "rla":
@@ -65,7 +63,7 @@ def test_the_same_result_gives_the_same_files(results, tmp_path):
 
 def test_a_result_without_a_figure_is_refused(tmp_path):
     with pytest.raises(ValueError, match="sphere"):
-        write_figure({"experiment": "nothing"}, tmp_path / "x")
+        write_figure(Run(experiment="nothing"), tmp_path / "x")
 
 
 def test_the_plane_of_paths_gives_back_points_that_lie_on_it():
@@ -124,14 +122,12 @@ def test_help_fits_a_screen_and_shows_an_example(name):
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")  # thousands of steps, each checked, would take minutes
 def test_the_sinusoid_keeps_functions_and_paths(tmp_path):
-    settings = replace(
-        sinusoid.SinusoidSettings(), training_steps=500, draws=3, max_time=1.0, saves=4, followed=2
-    )
-    run = json.loads(json.dumps(sinusoid.run_one(settings)))
+    settings = SinusoidSettings(training_steps=500, draws=3, max_time=1.0, saves=4, followed=2)
+    run = json.loads(json.dumps(settings.run(print).to_json()))
     assert [len(row["curves"]) for row in run["rows"]] == [3, 3]
     assert [len(movie["curves"]) for movie in run["movies"]] == [5, 5]
     assert len(run["movies"][0]["curves"][0]) == 2
     assert len(run["movies"][0]["curves"][0][0]) == len(run["movie_grid"])
     assert {path["method"] for path in run["trajectories"]} == {"rla", "dims"}
     assert 0 < run["plane_share"] <= 1
-    assert write_figure(run, tmp_path / "sinusoid")[0].exists()
+    assert write_figure(Run.from_json(run), tmp_path / "sinusoid")[0].exists()

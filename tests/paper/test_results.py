@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from dims_paper.comparison import Cell, compare
 from dims_paper.experiments import uci
-from dims_paper.experiments.comparison import Cell, compare
+from dims_paper.pages.write import write_pages
+from dims_paper.schema import Run
 
 ROOT = Path(__file__).parents[2]
-RUNS = uci.paper_runs(json.loads((ROOT / "results/paper" / "uci.json").read_text()))
+RESULTS, PAGES = ROOT / "results/paper", ROOT / "docs/reproduction"
+
+
+def runs_of(name: str) -> list[Run]:
+    return [Run.from_json(run) for run in json.loads((RESULTS / f"{name}.json").read_text())]
+
+
+RUNS = uci.paper_runs(runs_of("uci"))
 
 
 def cells(table: str) -> list[Cell]:
@@ -30,7 +41,7 @@ def test_no_cell_of_the_uci_tables_is_left_out(table):
     assert len(lines) == len(found) == 216
     assert [line["verdict"] for line in lines] == [cell.verdict for cell in found]
     assert all(cell.seeds == 5 for cell in found)
-    page = (ROOT / "docs" / "reproduction.md").read_text()
+    page = (PAGES / "uci.md").read_text()
     for cell in found:
         assert f"{cell.paper:.3f} → {cell.ours:.3f} ± {cell.error:.3f}" in page
 
@@ -64,9 +75,10 @@ def test_the_counts_in_the_readme():
     ],
 )
 def test_the_readme_has_the_numbers_of_the_runs_on_all_images(part, method, t1, reading):
-    runs = {run["part"]: run for run in json.loads((ROOT / "results/paper/mnist.json").read_text())}
-    (row,) = (r for r in runs[part]["rows"] if (r["method"], r["t1"]) == (method, t1))
-    numbers = "{accuracy:.4f} and {nll:.4f}".format(**row["test"][reading]).replace("0.", ".")
+    runs = {run.part: run for run in runs_of("mnist")}
+    (row,) = (r for r in runs[part].rows if (r.method, r.t1) == (method, t1))
+    numbers = "{accuracy:.4f} and {nll:.4f}".format(**row.scores["test"][reading])
+    numbers = numbers.replace("0.", ".")
     text = " ".join((ROOT / "README.md").read_text().split()).replace(" and NLL ", " and ")
     assert numbers in text
 
@@ -84,24 +96,62 @@ def test_no_trajectory_of_the_snelson_network_gains_energy():
 
 def test_the_performance_page_is_what_its_program_writes(monkeypatch):
     monkeypatch.chdir(ROOT)
-    monkeypatch.syspath_prepend(str(ROOT / "paper/programs"))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     from performance_page import filled
 
     page = (ROOT / "docs" / "performance.md").read_text()
     assert filled(page) == page
 
 
-def test_the_page_of_the_paper_is_what_its_program_writes(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "paper/programs"))
-    import reproduction_page
-
-    page = tmp_path / "page.md"
-    page.write_text((ROOT / "docs" / "reproduction.md").read_text())
-    for file in (ROOT / "results/paper").glob("*.json"):
+def test_the_pages_of_the_paper_are_what_their_program_writes(tmp_path):
+    shutil.copytree(PAGES, tmp_path / "pages")
+    for file in RESULTS.glob("*.json"):
         shutil.copy(file, tmp_path)
-    monkeypatch.setattr(reproduction_page, "RESULTS", tmp_path)
-    monkeypatch.setattr(reproduction_page, "PAGE", page)
-    reproduction_page.write_tables()
-    assert page.read_text() == (ROOT / "docs" / "reproduction.md").read_text()
+    write_pages(tmp_path, tmp_path / "pages")
+    for page in PAGES.glob("*.md"):
+        assert (tmp_path / "pages" / page.name).read_text() == page.read_text()
     made = {file.name: file.read_text() for file in tmp_path.glob("*.csv")}
-    assert made == {file.name: file.read_text() for file in (ROOT / "results/paper").glob("*.csv")}
+    assert made == {file.name: file.read_text() for file in RESULTS.glob("*.csv")}
+
+
+def numbers_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from numbers_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from numbers_in(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield repr(float(value))
+
+
+# SHA-256 of the sorted numbers of each file of results, before its keys were renamed.
+NUMBERS = {
+    "banana": "e87822caa0567a7c03ecddae5eb59ce1b7a3316e79dd1ee4874e40661c4b8f88",
+    "banana_additional": "b9e91156e6a631886edfd21b88ed8d4f5ad7d1e0d8b46c81e049d126ad843298",
+    "mnist": "0e43dbd4d0972053805cf37e8c486645238f54c71e73c91c06f410b3eacd5cd1",
+    "mnist_differences": "b73c7be12f28bf2db1cd9a6b93ccd9c2ccec661f0eb4ab1b4b62dc6091cd0981",
+    "mnist_ood": "c1094ab2d1cdfd4cbc5093af0b5a9cde7d5b85d23a11b3d0843ad53d64dfe694",
+    "mnist_study": "790dc158460afe10ec93ba418b8feef92dbe5270ebe2b34e8ae91731c0e9324e",
+    "snelson": "84749c85bf2bb48fab70d9e6109faec0f6e3b85e188df1029f140ba3cef2aa5d",
+    "snelson_additional": "c01815ba8b714515d2aee06fceedce7de357529cb99c004e79d00dec5462e623",
+    "uci": "9574e8407e188a8f52bdedb591a923b491a0d89a338edd7ed558ae9a225230fb",
+    "uci_additional": "412ac463807f465dec4a9b95c36691e90795f34f9d1f66d7f8f1e0ad28dd7f6a",
+    "figures/banana": "2264e714d41203921d3b848b4943439544876135d550c965bf1a8c656ee8ab63",
+    "figures/breakdown": "3212f38b800e65c7bf4c33f46a5cc16a86205c0d93cdd4f9b37cff18a87375b3",
+    "figures/curve": "6bab3582ac6ece450a3f9c4f238cb941a86577bdadf3d8f8e284fbec02425d55",
+    "figures/sinusoid": "6e2d43574e0fa550462debd3699e1a0fa1d26d89ab4eacf983503a4666d43913",
+    "figures/snelson": "0b462a9f007d946ea7109bf5de0a21a133c841462574cce26b2c189013318cd4",
+    "figures/sphere": "4e418d30a1c6adbff1f1a840e497bc46e097b6ea32b6a7354d7361109a01120d",
+    "figures/surface-2d": "fabce8bf82168e4972be4d42102b37f218f53ff477c18f58e73ca822186ed42a",
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_renaming_keys_changed_no_number(name):
+    found = json.loads((RESULTS / f"{name}.json").read_text())
+    entries = found if isinstance(found, list) else [found]
+    as_runs = [Run.from_json(run).to_json() for run in entries if "experiment" in run] or entries
+    for value in (entries, as_runs):
+        text = "\n".join(sorted(numbers_in(value)))
+        assert hashlib.sha256(text.encode()).hexdigest() == NUMBERS[name]

@@ -24,7 +24,8 @@ from dims.mechanics.batch import Progress
 from dims.sampling.engine import Job, Work
 from dims.sampling.engine.cluster import send_source
 from dims.sampling.progress import RunProgress
-from dims_paper.experiments.runs import run_all
+from dims_paper.cache import kept_runs
+from dims_paper.schema import Run
 
 COUNT, CHUNK = 8, 2
 
@@ -276,27 +277,29 @@ def test_run_progress_weighs_chunks_by_their_rows():
     assert seen[-1].done == 7
 
 
-def _square(number: int) -> dict[str, int]:
+def _square(number: int) -> Run:
     if number < 0:
         raise ValueError(f"no root: {number}")
-    return {"square": number**2, "threads": torch.get_num_threads()}
+    facts = {"square": number**2, "threads": torch.get_num_threads()}
+    return Run(experiment="square", facts=facts)
 
 
 def test_runs_of_an_experiment_go_through_the_engine(cluster: None, tmp_path: Path) -> None:
     send_source(sys.modules[__name__])
     runs = {tmp_path / f"{n}.json": partial(_square, n) for n in range(4)}
-    found = run_all(runs, dims.Ray())
-    assert [result["square"] for result in found] == [0, 1, 4, 9]
-    assert {result["threads"] for result in found} == {1}
+    found = kept_runs(runs, dims.Ray())
+    assert [result.facts["square"] for result in found] == [0, 1, 4, 9]
+    assert {result.facts["threads"] for result in found} == {1}
     # What has a file is not run again: this one would raise.
-    assert run_all({tmp_path / "2.json": partial(_square, -1)}, dims.Ray())[0]["square"] == 4
+    (again,) = kept_runs({tmp_path / "2.json": partial(_square, -1)}, dims.Ray())
+    assert again.facts["square"] == 4
 
 
 def test_a_failing_run_does_not_stop_the_others(cluster: None, tmp_path: Path) -> None:
     send_source(sys.modules[__name__])
     runs = {tmp_path / f"{n}.json": partial(_square, n) for n in (-1, 2)}
     with pytest.raises(dims.EngineError, match=r"1 of 2 tasks failed.*-1\.json.*no root"):
-        run_all(runs, dims.Ray())
+        kept_runs(runs, dims.Ray())
     assert (tmp_path / "2.json").exists()
 
 

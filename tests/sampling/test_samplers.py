@@ -13,8 +13,8 @@ from test_store import make_posterior
 from torch import Tensor
 
 import dims
+from conformance.samplers import check_sampler
 from dims.mechanics.dynamics import ConstantFriction
-from dims.sampling.conformance import check_sampler
 from dims.sampling.samplers import SAMPLERS, TrajectorySampler
 
 SHORT = {"friction": 1.0, "max_time": 0.5}

@@ -19,7 +19,7 @@ from dims.sampling.store import failed_rows
 COUNT, CHUNK = 7, 3
 
 
-def make_posterior(prior: float = 0.5) -> dims.Posterior:
+def make_posterior(prior: float = 0.5, refine: bool = False) -> dims.Posterior:
     torch.manual_seed(0)
     inputs = torch.linspace(-1, 1, 10, dtype=torch.float64).unsqueeze(-1)
     model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
@@ -32,6 +32,7 @@ def make_posterior(prior: float = 0.5) -> dims.Posterior:
             tune=False,
             prior_precision=prior,
             noise_std=0.3,
+            refine=refine,
         )
 
 

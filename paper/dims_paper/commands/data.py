@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-__all__ = ["data"]
+from dims_paper.tables import Table
 
 data = typer.Typer(no_args_is_help=True)
 
@@ -24,9 +23,7 @@ def root() -> None:
 
 
 @data.command(name="list")
-def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-) -> None:
+def list_(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
     """All data sets, and which are here.
 
     Example: dims data list
@@ -38,15 +35,13 @@ def list_(
     if as_json:
         print(json.dumps({source.name: source.name in here for source in list_datasets()}))
         return
-    table = Table()
-    for column in ("name", "files", "size", "here"):
-        table.add_column(column)
+    rows = []
     for source in list_datasets():
         size = sum(file.size for file in source.files) / 1e6
         present = "yes" if source.name in here else "no"
-        table.add_row(source.name, str(len(source.files)), f"{size:.1f} MB", present)
+        rows.append([source.name, str(len(source.files)), f"{size:.1f} MB", present])
     console = Console()
-    console.print(table)
+    Table(("name", "files", "size", "here"), rows).show(console)
     places = ", ".join(str(place) for place in data_directories())
     console.print(f"Looked for in {places}. Get one with: dims data fetch NAME")
 

@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from dims.mechanics.batch import Progress as RowProgress
-
-__all__ = ["demo"]
+from dims_paper.tables import Table
 
 
 def demo(
@@ -25,8 +23,8 @@ def demo(
 
     Example: dims demo --out demo --draws 30
     """
-    from dims_paper.demo import DemoSettings, demo_table, run_demo
-    from dims_paper.demo.figure import demo_figure
+    from dims_paper.experiments.sinusoid import DemoSettings, demo_table, run_demo, sinusoid_run
+    from dims_paper.figures import write_figure
 
     console = Console()
     started = time.perf_counter()
@@ -41,12 +39,9 @@ def demo(
             text = f"{name}: {now.done}/{now.rows} draws done, T {now.mean_kinetic_energy:.2g}, "
             bars.update(tasks[name], completed=part, description=text + f"L {now.mean_loss:.4g}")
 
-        result = run_demo(DemoSettings(draws=draws, seed=seed), report)
-    table = Table(title="The same start, the same velocities")
-    for column in ("", "RLA", "DiMS"):
-        table.add_column(column, justify="left" if not column else "right")
-    for row in demo_table(result):
-        table.add_row(*row)
-    console.print(table)
-    figure = demo_figure(result, out / "demo.png")
+        settings = DemoSettings(draws=draws, seed=seed)
+        result = run_demo(settings, report)
+    title = "The same start, the same velocities"
+    Table(("", "RLA", "DiMS"), demo_table(result), title).show(console)
+    figure, _ = write_figure(sinusoid_run(result, settings), out / "demo")
     console.print(f"Figure: {figure}  ({time.perf_counter() - started:.0f} s)")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from dims.commands.stages import stages
-
-__all__ = ["add_pictures", "write_pictures"]
+from dims_paper.commands.stages import stages
+from dims_paper.schema import Run
 
 SEEDED = {
     "sphere": "Figure 1: a geodesic leaves the sphere of minima, DiMS comes to rest on it.",
@@ -59,24 +57,22 @@ def _fixed(name: str) -> Callable[..., None]:
 
 
 def _run(name: str, quick: bool, out: Path | None, **options: int) -> None:
-    from dims_paper.experiments.pictures import PICTURES
+    from dims_paper.experiments.toys import PICTURES, run_picture
 
-    picture = PICTURES[name]
-    settings = replace(picture.settings, **options)
+    settings = replace(PICTURES[name], **options)
     folder = Path("runs") / name if out is None else out
     if quick:
-        settings, folder = picture.quick(settings), folder.with_name(folder.name + "_quick")
+        settings, folder = settings.quick(), folder.with_name(folder.name + "_quick")
     console = Console()
-    began = time.perf_counter()
     with stages(console) as status:
-        result = picture.run(settings, folder, status.update)
-    write_pictures(result, folder, console)
-    console.print(f"Results: {folder} ({time.perf_counter() - began:.0f} s)")
+        run = run_picture(settings, folder, status.update)
+    write_pictures(run, folder, console)
+    console.print(f"Results: {folder}")
 
 
-def write_pictures(result: dict[str, Any], folder: Path, console: Console) -> None:
+def write_pictures(run: Run, folder: Path, console: Console) -> None:
     """The figure of a result beside it, PNG and PDF."""
     from dims_paper.figures import write_figure
 
-    for path in write_figure(result, folder / str(result["experiment"])):
+    for path in write_figure(run, folder / run.experiment):
         console.print(f"Figure: {path}")

@@ -9,8 +9,6 @@ from dims_paper.datasets.locate import find
 from dims_paper.datasets.splits import Split, train_test_indices
 from dims_paper.datasets.text import read_matrix
 
-__all__ = ["load_banana"]
-
 
 def load_banana(seed: int, train_points: int = 265, *, dtype: torch.dtype = torch.float64) -> Split:
     """`train_points` rows chosen by the seed for training, all others for test; no scaling.

@@ -17,8 +17,6 @@ from urllib.request import Request, urlopen
 from dims_paper.datasets.locate import cache_directory, how_to_get, locate, not_found, sha256_of
 from dims_paper.datasets.registry import DataFile, dataset
 
-__all__ = ["DownloadError", "fetch"]
-
 _CHUNK = 1 << 20
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-__all__ = ["load_idx"]
-
 _CHUNK = 1 << 20
 # Two zero bytes and the code of unsigned bytes, the one element type in use.
 _MAGIC = bytes([0, 0, 8])

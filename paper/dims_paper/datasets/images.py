@@ -11,8 +11,6 @@ from torch import Tensor
 from dims_paper.datasets.idx import load_idx
 from dims_paper.datasets.locate import find
 
-__all__ = ["IMAGE_NAMES", "ImageSplit", "Images", "load_images"]
-
 ImageSplit = Literal["train", "test"]
 
 # Where the images of each split lie; the labels' names differ in one word.

@@ -14,21 +14,6 @@ from pathlib import Path
 
 from dims_paper.datasets.registry import DATASETS, DataFile, dataset, list_datasets, owner
 
-__all__ = [
-    "DataNotFoundError",
-    "FileState",
-    "FileStatus",
-    "available",
-    "cache_directory",
-    "check",
-    "data_directories",
-    "find",
-    "how_to_get",
-    "locate",
-    "not_found",
-    "sha256_of",
-]
-
 
 class DataNotFoundError(FileNotFoundError):
     """A data file is on none of the places where it is looked for; the message says what to do."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-__all__ = ["DATASETS", "DataFile", "Dataset", "dataset", "list_datasets", "owner"]
-
 
 @dataclass(frozen=True)
 class DataFile:

@@ -10,8 +10,6 @@ from torch import Tensor
 from dims_paper.datasets.locate import find
 from dims_paper.datasets.text import read_matrix
 
-__all__ = ["Snelson", "load_snelson"]
-
 
 @dataclass(frozen=True, eq=False)
 class Snelson:

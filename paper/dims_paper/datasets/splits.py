@@ -14,8 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Split", "standardise", "to_split", "train_test_indices"]
-
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -33,6 +31,14 @@ class Split:
     validation_targets: Tensor
     classes: int
     class_names: tuple[str, ...]
+
+    @property
+    def parts(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Inputs and targets of the training and the test part."""
+        return {
+            "train": (self.train_inputs, self.train_targets),
+            "test": (self.test_inputs, self.test_targets),
+        }
 
 
 def train_test_indices(

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["read_labelled", "read_matrix"]
-
 _LARGEST = 64 * 2**20
 # No feature comes near it, and squares and sums of larger values would overflow later on.
 _LARGEST_VALUE = 1e30

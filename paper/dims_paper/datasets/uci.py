@@ -12,8 +12,6 @@ from dims_paper.datasets.locate import find
 from dims_paper.datasets.splits import Split, to_split
 from dims_paper.datasets.text import read_labelled, read_matrix
 
-__all__ = ["UCI_NAMES", "Protocol", "load_uci"]
-
 Protocol = Literal["bnn-predictions", "clean"]
 
 UCI_NAMES: Final = ("vehicle", "glass", "ionosphere", "waveform", "australian", "breast_cancer")

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
+import dims
 from dims.sampling.engine import Engine, resolve_engine
-from dims_paper.datasets.splits import Split
+from dims_paper.cache import kept_runs
 from dims_paper.datasets.uci import UCI_NAMES, Protocol, load_uci
-from dims_paper.experiments.classification import evaluate, methods, posterior_of, score_outputs
-from dims_paper.experiments.more import run_more
-from dims_paper.experiments.more_settings import MoreSettings, Problem
-from dims_paper.experiments.runs import run_all
-from dims_paper.experiments.training import Task, Training, mlp
-
-__all__ = [
-    "METRIC_NAMES",
-    "PAPER_PROTOCOL",
-    "UciSettings",
-    "paper_runs",
-    "problem_of",
-    "quick",
-    "run_one",
-    "run_uci",
-    "run_uci_more",
-    "task_of",
-]
+from dims_paper.experiments.additional import AdditionalSettings
+from dims_paper.experiments.problem import Problem, Report, run_problem
+from dims_paper.schema import Run
+from dims_paper.scoring import Evaluation, calibration, classification_scores
+from dims_paper.training import Task, Training, mlp
 
 # The published file of waveform holds 1 000 of its 5 000 rows; the paper's numbers are of all.
 PAPER_PROTOCOL = {"waveform": "clean"}
 METRIC_NAMES = {"brier": "brier_sum"}  # the UCI tables sum the Brier score over classes
+ADDITIONAL = AdditionalSettings()
+TRAINING = Training(epochs=10_000, batch_size=64)
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class UciSettings:
     protocol: Protocol = "bnn-predictions"
     hidden: tuple[int, ...] = (16, 16, 16)
     dropout: float = 0.5
-    training: Training = field(default_factory=lambda: Training(epochs=10_000, batch_size=64))
+    training: Training = TRAINING
     draws: int = 30
     seeds: int = 5
     frictions: tuple[float, ...] = (0.1, 0.5)
@@ -54,100 +43,74 @@ class UciSettings:
 
 def quick(settings: UciSettings) -> UciSettings:
     """A minute of it: one seed, one friction, fewer epochs and draws."""
-    return replace(
-        settings,
-        training=replace(settings.training, epochs=300),
-        draws=5,
-        seeds=1,
-        frictions=(0.5,),
+    training = replace(settings.training, epochs=300)
+    return replace(settings, training=training, draws=5, seeds=1, frictions=(0.5,))
+
+
+def problem_of(dataset: str, seed: int, settings: UciSettings) -> Problem:
+    """The network of one split of a set."""
+    split = load_uci(dataset, seed, settings.protocol)
+    widths = (split.train_inputs.shape[1], *settings.hidden, split.classes)
+    return Problem(
+        name=f"{dataset}_{seed}",
+        experiment="uci",
+        dataset=dataset,
+        facts={"protocol": settings.protocol},
+        task=Task(
+            lambda: mlp(widths, nn.SiLU, settings.dropout),
+            split.train_inputs,
+            split.train_targets,
+            nn.functional.cross_entropy,
+            settings.training,
+        ),
+        likelihood=dims.Categorical(),
+        evaluation=Evaluation(
+            split.parts,
+            metrics=classification_scores,
+            figure=lambda _, found: {"calibration": calibration(found["test"], split.test_targets)},
+        ),
+        draws=settings.draws,
+        seed=seed,
+        frictions=settings.frictions,
+        max_time=settings.max_time,
     )
 
 
 def run_uci(
     settings: UciSettings,
     out: Path,
-    report: Callable[[str], None] | None = None,
+    report: Report | None = None,
     engine: str | Engine | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Run]:
     """All sets and seeds, or those that are not in the folder yet; on a cluster without reports."""
     runs = {
         out / f"{dataset}_{seed}.json": partial(
             run_one, dataset, seed, settings, report if engine is None else None
         )
-        for dataset in settings.datasets
-        for seed in range(settings.seeds)
+        for dataset, seed in _all(settings)
     }
-    return run_all(runs, resolve_engine(engine))
+    return kept_runs(runs, resolve_engine(engine))
 
 
-def run_one(
-    dataset: str, seed: int, settings: UciSettings, report: Callable[[str], None] | None = None
-) -> dict[str, Any]:
+def run_one(dataset: str, seed: int, settings: UciSettings, report: Report | None = None) -> Run:
     """Train on one split and evaluate all methods."""
-
-    def say(what: str) -> None:
-        if report is not None:
-            report(f"{dataset}, seed {seed}: {what}")
-
-    split = load_uci(dataset, seed, settings.protocol)
-    model = task_of(split, settings).train(seed, lambda part: say(f"training {100 * part:.0f} %"))
-    rows = methods(settings.frictions, settings.max_time)
-    result = evaluate(model, split, rows, draws=settings.draws, seed=seed, report=say)
-    return {"experiment": "uci", "dataset": dataset, "protocol": settings.protocol, **result}
+    problem = problem_of(dataset, seed, settings)
+    return run_problem(problem, problem.prefixed(report))
 
 
-def paper_runs(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def problems_of(settings: UciSettings) -> list[Problem]:
+    """The networks of all sets and seeds."""
+    return [problem_of(dataset, seed, settings) for dataset, seed in _all(settings)]
+
+
+def paper_runs(runs: Sequence[Run]) -> list[Run]:
     """Of runs by several protocols those that the paper's tables are to be compared with."""
     return [
         run
         for run in runs
-        if run["protocol"] == PAPER_PROTOCOL.get(run["dataset"], "bnn-predictions")
+        if run.facts["protocol"] == PAPER_PROTOCOL.get(str(run.dataset), "bnn-predictions")
     ]
 
 
-def task_of(split: Split, settings: UciSettings) -> Task:
-    """The network of a set and how it is trained."""
-    widths = (split.train_inputs.shape[1], *settings.hidden, split.classes)
-    return Task(
-        lambda: mlp(widths, nn.SiLU, settings.dropout),
-        split.train_inputs,
-        split.train_targets,
-        nn.functional.cross_entropy,
-        settings.training,
-    )
-
-
-def problem_of(dataset: str, seed: int, settings: UciSettings) -> Problem:
-    """The network of one split, for the rows that the paper has not."""
-    split = load_uci(dataset, seed, settings.protocol)
-    return Problem(
-        name=f"{dataset}_{seed}",
-        facts={"experiment": "uci", "dataset": dataset, "protocol": settings.protocol},
-        task=task_of(split, settings),
-        posterior=lambda model: posterior_of(model, split),
-        score=lambda _, outputs: score_outputs(outputs, split, None),
-        draws=settings.draws,
-        seed=seed,
-        rla_time=1.0,
-        frictions=settings.frictions,
-        max_time=settings.max_time,
-    )
-
-
-def run_uci_more(
-    settings: UciSettings,
-    more: MoreSettings,
-    out: Path,
-    report: Callable[[str], None] | None = None,
-) -> list[dict[str, Any]]:
-    """The rows of all sets and seeds that the paper has not, those in the folder as they are."""
-    runs = []
-    for dataset in settings.datasets:
-        for seed in range(settings.seeds):
-
-            def say(what: str, name: str = f"{dataset}, seed {seed}") -> None:
-                if report is not None:
-                    report(f"{name}: {what}")
-
-            runs.append(run_more(problem_of(dataset, seed, settings), more, out, say))
-    return runs
+def _all(settings: UciSettings) -> list[tuple[str, int]]:
+    return [(dataset, seed) for dataset in settings.datasets for seed in range(settings.seeds)]

@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from dims.commands.pages.style import figure_style, save_figure
-from dims_paper.figures import banana, breakdown, curve, sinusoid, snelson, sphere, surface_2d
+from dims_paper.figures import predictions, toys
+from dims_paper.schema import Run
 
-__all__ = ["FIGURES", "write_figure"]
-
-FIGURES: dict[str, Callable[[dict[str, Any], Any], Any]] = {
-    "sphere": sphere.draw,
-    "sinusoid": sinusoid.draw,
-    "curve": curve.draw,
-    "surface-2d": surface_2d.draw,
-    "breakdown": breakdown.draw,
-    "snelson": snelson.draw,
-    "banana": banana.draw,
+FIGURES: dict[str, Callable[[Run, Any], Any]] = {
+    "sphere": toys.draw_sphere,
+    "sinusoid": predictions.draw_sinusoid,
+    "curve": toys.draw_curve,
+    "surface-2d": toys.draw_surface_2d,
+    "breakdown": toys.draw_breakdown,
+    "snelson": predictions.draw_snelson,
+    "banana": predictions.draw_banana,
 }
 
 
-def write_figure(result: dict[str, Any], path: Path) -> list[Path]:
+def write_figure(run: Run, path: Path) -> list[Path]:
     """PNG and PDF of a result of `dims reproduce`."""
-    name = result.get("experiment")
+    name = run.experiment
     if name not in FIGURES:
-        raise ValueError(f"result: no figure for {name!r}; there are {', '.join(FIGURES)}")
+        raise ValueError(f"run: no figure for {name!r}; there are {', '.join(FIGURES)}")
     with figure_style() as plt:
-        return save_figure(FIGURES[name](result, plt), path)
+        return save_figure(FIGURES[name](run, plt), path)

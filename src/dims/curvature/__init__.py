@@ -10,16 +10,5 @@ from __future__ import annotations
 from dims.curvature.base import Curvature, Kind, Precision
 from dims.curvature.fit import STRUCTURES, fit_curvature
 from dims.curvature.laplace_adapter import from_laplace
-from dims.errors import EigenpairsWarning, IndefiniteHessianWarning, NotPositiveDefiniteError
 
-__all__ = [
-    "STRUCTURES",
-    "Curvature",
-    "EigenpairsWarning",
-    "IndefiniteHessianWarning",
-    "Kind",
-    "NotPositiveDefiniteError",
-    "Precision",
-    "fit_curvature",
-    "from_laplace",
-]
+__all__ = ["STRUCTURES", "Curvature", "Kind", "Precision", "fit_curvature", "from_laplace"]

@@ -8,7 +8,7 @@ Gaussian noise changes: s = (σ_fitted/σ)².
 
 from __future__ import annotations
 
-import math
+import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,18 +18,10 @@ import torch
 from torch import Tensor
 
 from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
-from dims.model.shapes import RowVectors
+from dims.model.shapes import RowVectors, check_positive, check_prior
 from dims.surface.loss import LossSurface
 
-__all__ = [
-    "Curvature",
-    "Kind",
-    "Precision",
-    "no_prior_error",
-    "repaired_ratios",
-    "wide_dtype",
-    "working_dtype",
-]
+__all__ = ["Curvature", "Kind", "Precision"]
 
 DENSE_FLOAT64_LIMIT = 5_000  # below this size dense algebra in float64 costs next to nothing
 REPAIR_FLOOR = 0.1
@@ -45,10 +37,11 @@ class Kind(Enum):
 class Precision(ABC):
     """P = Σ⁻¹ of a centred Gaussian N(0, Σ) over K parameters."""
 
-    def __init__(self, size: int, dtype: torch.dtype, working: torch.dtype) -> None:
+    def __init__(self, size: int, dtype: torch.dtype, like: Tensor) -> None:
+        """`dtype` is that of the draws, `like` has the device and precision of the algebra."""
         self.size = size
         self.dtype = dtype
-        self._working = working
+        self.device, self._working = like.device, like.dtype
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> RowVectors:
         """Draw ε ~ N(0, Σ).
@@ -62,9 +55,8 @@ class Precision(ABC):
             Draws on the device of P, (count, K).
         """
         device = self.device if generator is None else generator.device
-        noise = torch.randn(
-            count, self.size, generator=generator, dtype=self._working, device=device
-        )
+        shape = (count, self.size)
+        noise = torch.randn(shape, generator=generator, dtype=self._working, device=device)
         return self.color(noise.to(self.device))
 
     def color(self, noise: Tensor) -> Tensor:
@@ -88,10 +80,6 @@ class Precision(ABC):
             The same shape.
         """
         return self._rows("vectors", vectors, self._solve)
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device: ...
 
     @abstractmethod
     def log_determinant(self) -> float:
@@ -176,22 +164,18 @@ class Curvature(ABC):
         scale = 1.0 if fitted is None or present is None else (fitted / present) ** 2
         return self.precision(surface.prior_precision, scale)
 
-    def _scaled_prior(self, prior_precision: float | Tensor, dtype: torch.dtype) -> Tensor:
-        """c·δ, checked: a 0-d tensor or a vector (K,)."""
-        prior = torch.as_tensor(prior_precision, dtype=dtype, device=self.device).detach()
-        if prior.ndim > 1 or (prior.ndim == 1 and len(prior) != self.size):
-            raise ValueError(
-                f"prior_precision: expected a number or a vector of length {self.size}, got shape "
-                f"{tuple(prior.shape)}"
-            )
-        if not torch.isfinite(prior).all() or (prior < 0).any():
-            raise ValueError("prior_precision: must be finite and not negative")
-        return self.loss_scale * prior
+    def _checked(
+        self, prior_precision: float | Tensor, scale: float, like: Tensor
+    ) -> tuple[Tensor, float]:
+        """c·δ, a 0-d tensor or a vector (K,) in the precision of another tensor, and s."""
+        prior = self.loss_scale * check_prior(prior_precision, self.size, like)
+        return prior, check_positive("scale", scale)
 
-    def _checked_scale(self, scale: float) -> float:
-        if not (math.isfinite(scale) and scale > 0):
-            raise ValueError(f"scale: must be positive and finite, got {scale}")
-        return float(scale)
+    def _as_semidefinite(self, **changed: Tensor) -> Curvature:
+        """A copy with other tensors that make H ⪰ 0."""
+        other = copy.copy(self)
+        other.__dict__.update(changed, semidefinite=True)
+        return other
 
 
 def wide_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
@@ -228,6 +212,18 @@ def repaired_ratios(ratios: Tensor, semidefinite: bool) -> Tensor:
         )
         return ratios.abs().clamp(min=REPAIR_FLOOR)
     return ratios
+
+
+def log_determinant_of(inner: Tensor, prior: Tensor) -> Tensor:
+    """log det of D^(½)·(I + M)·D^(½), D = diag(prior), by a Cholesky factor; NaN if it has none.
+
+    M may be smaller than D: that of another matrix with the same eigenvalues but zeros.
+    """
+    identity = torch.eye(len(inner), dtype=inner.dtype, device=inner.device)
+    factor, failed = torch.linalg.cholesky_ex(identity + inner)
+    if failed:
+        return inner.new_full((), torch.nan)
+    return prior.log().sum() + 2 * factor.diagonal().log().sum()
 
 
 def no_prior_error(structure: str) -> NotPositiveDefiniteError:

@@ -6,8 +6,6 @@ Hessian: hₖ = ∂²(s·Σᵢ −log p)/∂θₖ², exact, K Hessian-vector pro
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor
 
@@ -45,8 +43,8 @@ class DiagonalCurvature(Curvature):
         return torch.diag(self._diagonal).to(self.dtype)
 
     def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:
-        prior = self._scaled_prior(prior_precision, self._diagonal.dtype)
-        diagonal = self._checked_scale(scale) * self._diagonal + prior
+        prior, scale = self._checked(prior_precision, scale, self._diagonal)
+        diagonal = scale * self._diagonal + prior
         if (diagonal <= 0).any():
             if (prior <= 0).any():
                 raise no_prior_error("diagonal")
@@ -56,23 +54,16 @@ class DiagonalCurvature(Curvature):
     def log_determinant(self, prior_precision: Tensor, scale: Tensor) -> Tensor:
         return (scale * self._diagonal + self.loss_scale * prior_precision).log().sum()
 
-    def absolute(self) -> DiagonalCurvature:
-        other = copy.copy(self)
-        other._diagonal = self._diagonal.abs()
-        other.semidefinite = True
-        return other
+    def absolute(self) -> Curvature:
+        return self._as_semidefinite(_diagonal=self._diagonal.abs())
 
 
 class DiagonalPrecision(Precision):
     """P = diag(p), draws z/√p."""
 
     def __init__(self, diagonal: Tensor, dtype: torch.dtype) -> None:
-        super().__init__(len(diagonal), dtype, diagonal.dtype)
+        super().__init__(len(diagonal), dtype, diagonal)
         self._diagonal = diagonal
-
-    @property
-    def device(self) -> torch.device:
-        return self._diagonal.device
 
     def log_determinant(self) -> float:
         return float(self._diagonal.log().sum())

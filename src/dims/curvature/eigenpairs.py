@@ -33,13 +33,6 @@ class Eigenpairs(NamedTuple):
     products: int
 
 
-class Chain(NamedTuple):
-    values: Tensor
-    vectors: Tensor  # rows
-    converged: bool
-    products: int
-
-
 def leading_eigenpairs(
     multiply: Callable[[Tensor], Tensor],
     start: Callable[[], Tensor],
@@ -69,7 +62,7 @@ def leading_eigenpairs(
         merged = torch.cat([values, chain.values])
         kept = merged.abs().argsort(descending=True)[:rank]
         found = bool((kept >= len(values)).any())
-        vectors = torch.cat([vectors, chain.vectors])[kept]
+        vectors = torch.cat([vectors, chain.vectors.T])[kept]
         values = merged[kept]
         if not found:
             break
@@ -85,7 +78,7 @@ def _chain(
     rank: int,
     tolerance: float,
     budget: int,
-) -> Chain:
+) -> Eigenpairs:
     """One Krylov chain in the complement of the locked vectors.
 
     It ends when all its pairs that belong to the `rank` largest of both are converged.
@@ -130,4 +123,4 @@ def _chain(
     wanted = wanted[values[wanted].abs() > rounding * largest]
     vectors = weights[:, wanted].T.to(basis) @ basis[:steps]
     complete = exhausted or done or steps == len(start) - len(locked)
-    return Chain(values[wanted].to(locked_values.device), vectors, complete, steps)
+    return Eigenpairs(values[wanted].to(locked_values.device), vectors.T, complete, steps)

@@ -23,12 +23,7 @@ from dims.model.parameters import ParameterVector
 from dims.model.shapes import Vector
 from dims.surface.loss import LossSurface
 
-__all__ = [
-    "EvidenceFit",
-    "log_marginal_likelihood",
-    "tune_evidence",
-    "tuned_surface",
-]
+__all__ = ["EvidenceFit", "log_marginal_likelihood", "tune_evidence", "tuned_surface"]
 
 PRIOR_BOUNDS = (1e-6, 1e6)
 NOISE_BOUNDS = (1e-4, 1e3)
@@ -178,13 +173,9 @@ class _Terms:
     """The terms of log p(D) as functions of δ and σ; all that is costly is computed once."""
 
     def __init__(self, surface: LossSurface, theta: Vector, curvature: Curvature) -> None:
+        self._surface = surface
         self._curvature = curvature
-        self._size = surface.size
-        self._points = surface.effective_points
-        self._outputs = surface.outputs
-        self._log_loss_scale = math.log(surface.loss_scale)
         self.noise_std = surface.likelihood.noise_std
-        self._constant = surface.likelihood.constant(surface.outputs)
         data_only = surface.with_settings(prior_precision=0.0)
         self._misfit = float(data_only.value(theta.unsqueeze(0))) / surface.loss_scale
         self.squares = theta.detach().double().square()
@@ -202,14 +193,16 @@ class _Terms:
         return self.sum(delta, noise, determinant)
 
     def sum(self, delta: Tensor, noise: Tensor, log_determinant: Tensor) -> Tensor:
-        misfit, constant = self.tensor(self._misfit), self.tensor(self._constant)
+        surface, misfit = self._surface, self.tensor(self._misfit)
+        constant = self.tensor(surface.likelihood.constant(surface.outputs))
         if self.noise_std is not None:
             misfit = misfit * (self.noise_std / noise) ** 2
-            constant = constant + self._outputs * (noise / self.noise_std).log()
-        likelihood = -misfit - self._points * constant
+            constant = constant + surface.outputs * (noise / self.noise_std).log()
+        likelihood = -misfit - surface.effective_points * constant
         # The (K/2)·log 2π of the formula and that of the prior's density cancel.
         prior = 0.5 * (delta.expand_as(self.squares).log() - delta * self.squares).sum()
-        return likelihood + prior - 0.5 * (log_determinant - self._size * self._log_loss_scale)
+        log_scale = surface.size * math.log(surface.loss_scale)
+        return likelihood + prior - 0.5 * (log_determinant - log_scale)
 
 
 def _groups(vector: ParameterVector, prior: str) -> Tensor:
@@ -240,20 +233,19 @@ def _names_at_bound(point: Tensor, box: Tensor, count: int) -> tuple[str, ...]:
 
 
 def _warn(fit: EvidenceFit) -> None:
+    messages = []
     if fit.at_bound:
-        warnings.warn(
-            f"evidence: {' and '.join(fit.at_bound)} ended at a bound of the search; the data do "
-            "not determine it. Fix it by hand, or widen the bounds if you trust this maximum",
-            EvidenceWarning,
-            stacklevel=3,
+        messages.append(
+            f"{' and '.join(fit.at_bound)} ended at a bound of the search; the data do not "
+            "determine it. Fix it by hand, or widen the bounds if you trust this maximum"
         )
     if not fit.converged:
-        warnings.warn(
-            f"evidence: no maximum was found in {fit.iterations} iterations; the values are the "
-            "best seen. Fix the prior precision by hand, or use prior='scalar'",
-            EvidenceWarning,
-            stacklevel=3,
+        messages.append(
+            f"no maximum was found in {fit.iterations} iterations; the values are the best seen. "
+            "Fix the prior precision by hand, or use prior='scalar'"
         )
+    for message in messages:
+        warnings.warn(f"evidence: {message}", EvidenceWarning, stacklevel=3)
 
 
 def tuned_surface(surface: LossSurface, evidence: EvidenceFit) -> LossSurface:

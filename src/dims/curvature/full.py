@@ -5,7 +5,6 @@ GGN: H = s·Σᵢ Jᵢᵀ Λᵢ Jᵢ          Hessian: H = ∇²(s·Σᵢ −log
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 
 import torch
@@ -15,12 +14,13 @@ from dims.curvature.base import (
     Curvature,
     Kind,
     Precision,
+    log_determinant_of,
     no_prior_error,
     repaired_ratios,
     working_dtype,
 )
+from dims.curvature.low_rank import SpectralPrecision
 from dims.curvature.products import LikelihoodProducts, jacobian_chunks
-from dims.curvature.spectral import SpectralPrecision
 from dims.model.shapes import Vector
 from dims.surface.loss import LossSurface
 
@@ -53,8 +53,7 @@ class FullCurvature(Curvature):
         return self._matrix.to(self.dtype)
 
     def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:
-        prior = self._scaled_prior(prior_precision, self._matrix.dtype)
-        scale = self._checked_scale(scale)
+        prior, scale = self._checked(prior_precision, scale, self._matrix)
         matrix = scale * self._matrix
         matrix.diagonal().add_(prior)
         factor, failed = torch.linalg.cholesky_ex(matrix)
@@ -72,21 +71,14 @@ class FullCurvature(Curvature):
         if prior.ndim == 0:
             return (scale * self._eigenvalues.clamp(min=0) + prior).log().sum()
         root = prior.rsqrt()
-        scaled = scale * root[:, None] * self._matrix * root
-        identity = torch.eye(self.size, dtype=scaled.dtype, device=scaled.device)
-        factor, failed = torch.linalg.cholesky_ex(identity + scaled)
-        if failed:
-            return scaled.new_full((), torch.nan)
-        return prior.log().sum() + 2 * factor.diagonal().log().sum()
+        return log_determinant_of(scale * root[:, None] * self._matrix * root, prior)
 
-    def absolute(self) -> FullCurvature:
+    def absolute(self) -> Curvature:
         if self.semidefinite:
             return self
         values, vectors = torch.linalg.eigh(self._matrix)
-        other = copy.copy(self)
+        other = self._as_semidefinite(_matrix=(vectors * values.abs()) @ vectors.T)
         other.__dict__.pop("_eigenvalues", None)
-        other._matrix = (vectors * values.abs()) @ vectors.T
-        other.semidefinite = True
         return other
 
     @cached_property
@@ -98,12 +90,8 @@ class CholeskyPrecision(Precision):
     """P = L·Lᵀ, draws L⁻ᵀ·z."""
 
     def __init__(self, factor: Tensor, dtype: torch.dtype) -> None:
-        super().__init__(len(factor), dtype, factor.dtype)
+        super().__init__(len(factor), dtype, factor)
         self._factor = factor
-
-    @property
-    def device(self) -> torch.device:
-        return self._factor.device
 
     def log_determinant(self) -> float:
         return float(2 * self._factor.diagonal().log().sum())

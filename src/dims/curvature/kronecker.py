@@ -8,7 +8,6 @@ References: Martens & Grosse 2015; Grosse & Martens 2016; Eschenhagen et al. 202
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,79 +67,65 @@ class KroneckerCurvature(Curvature):
         super().__init__(surface, semidefinite=True)
         places = surface.vector.slices().values()
         self._names = surface.vector.names
-        self._blocks = tuple(
+        self._blocks = [
             KroneckerBlock(place, _decompose(left), None if right is None else _decompose(right))
             for place, (left, right) in zip(places, factors, strict=True)
-        )
+        ]
 
     def dense(self) -> Tensor:
         return torch.block_diag(*(block.dense() for block in self._blocks)).to(self.dtype)
 
     def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:
-        dtype = self._blocks[0].left.values.dtype
-        prior = self._scaled_prior(prior_precision, dtype)
-        scale = self._checked_scale(scale)
-        spectra = tuple(
-            scale * block.eigenvalues + self._prior_of(i, prior)
-            for i, block in enumerate(self._blocks)
-        )
+        prior, scale = self._checked(prior_precision, scale, self._blocks[0].left.values)
+        spectra = self._spectra(prior, scale)
         if (prior <= 0).any() and any(_is_singular(spectrum) for spectrum in spectra):
             raise no_prior_error("Kronecker")
         return KroneckerPrecision(self._blocks, spectra, self.size, self.dtype)
 
     def log_determinant(self, prior_precision: Tensor, scale: Tensor) -> Tensor:
-        prior = self.loss_scale * prior_precision
-        terms = [
-            (scale * block.eigenvalues + self._prior_of(i, prior)).log().sum()
-            for i, block in enumerate(self._blocks)
-        ]
-        return torch.stack(terms).sum()
+        spectra = self._spectra(self.loss_scale * prior_precision, scale)
+        return torch.stack([spectrum.log().sum() for spectrum in spectra]).sum()
 
-    def absolute(self) -> KroneckerCurvature:
+    def absolute(self) -> Curvature:
         return self
 
-    def _prior_of(self, index: int, prior: Tensor) -> Tensor:
-        if prior.ndim == 0:
-            return prior
-        part = prior[self._blocks[index].where]
-        if (part != part[0]).any():
-            raise ValueError(
-                f"prior_precision: varies within {self._names[index]!r}, and a Kronecker block "
-                "takes one number; give one for each tensor, or use another structure"
-            )
-        return part[0]
+    def _spectra(self, prior: Tensor, scale: float | Tensor) -> list[Tensor]:
+        """The eigenvalues of P of each block."""
+        spectra = []
+        for name, block in zip(self._names, self._blocks, strict=True):
+            part = prior.reshape(1) if prior.ndim == 0 else prior[block.where]
+            if len(part) > 1 and (part != part[0]).any():
+                raise ValueError(
+                    f"prior_precision: varies within {name!r}, and a Kronecker block takes one "
+                    "number; give one for each tensor, or use another structure"
+                )
+            spectra.append(scale * block.eigenvalues + part[0])
+        return spectra
 
 
 class KroneckerPrecision(Precision):
     """Σ = Q·diag(1/p)·Qᵀ, draws Q·diag(p^(−½))·Qᵀ·z, block by block."""
 
     def __init__(
-        self,
-        blocks: tuple[KroneckerBlock, ...],
-        spectra: tuple[Tensor, ...],
-        size: int,
-        dtype: torch.dtype,
+        self, blocks: list[KroneckerBlock], spectra: list[Tensor], size: int, dtype: torch.dtype
     ) -> None:
-        super().__init__(size, dtype, spectra[0].dtype)
+        super().__init__(size, dtype, spectra[0])
         self._blocks = blocks
         self._spectra = spectra
-
-    @property
-    def device(self) -> torch.device:
-        return self._spectra[0].device
 
     def log_determinant(self) -> float:
         return float(sum(spectrum.log().sum() for spectrum in self._spectra))
 
     def _color(self, noise: Tensor) -> Tensor:
-        return torch.cat(list(self._map(noise, -0.5)), dim=-1)
+        return self._power(noise, -0.5)
 
     def _solve(self, vectors: Tensor) -> Tensor:
-        return torch.cat(list(self._map(vectors, -1.0)), dim=-1)
+        return self._power(vectors, -1.0)
 
-    def _map(self, rows: Tensor, exponent: float) -> Iterator[Tensor]:
-        for block, spectrum in zip(self._blocks, self._spectra, strict=True):
-            yield block.apply(rows[:, block.where], spectrum**exponent)
+    def _power(self, rows: Tensor, exponent: float) -> Tensor:
+        parts = zip(self._blocks, self._spectra, strict=True)
+        images = [block.apply(rows[:, block.where], p**exponent) for block, p in parts]
+        return torch.cat(images, dim=-1)
 
 
 def _decompose(matrix: Tensor) -> Factor:

@@ -15,7 +15,7 @@ product and a batched product of one row round differently, and so do their scal
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import torch
@@ -80,14 +80,7 @@ class Krylov:
 
     def select(self, rows: Tensor) -> Krylov:
         """The same for some of the rows."""
-        return Krylov(
-            self.basis[rows],
-            self.start_norm[rows],
-            self.diagonal[rows],
-            self.coupling[rows],
-            self.outgoing[rows],
-            self.size[rows],
-        )
+        return Krylov(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def lanczos(

@@ -7,21 +7,27 @@ The curvature that is left out makes draws wider in those directions, never narr
 
 from __future__ import annotations
 
-import copy
 import warnings
 
 import torch
 from torch import Tensor
 
-from dims.curvature.base import Curvature, Kind, no_prior_error, repaired_ratios, wide_dtype
+from dims.curvature.base import (
+    Curvature,
+    Kind,
+    Precision,
+    log_determinant_of,
+    no_prior_error,
+    repaired_ratios,
+    wide_dtype,
+)
 from dims.curvature.eigenpairs import leading_eigenpairs
 from dims.curvature.products import LikelihoodProducts
-from dims.curvature.spectral import SpectralPrecision
 from dims.errors import EigenpairsWarning
 from dims.model.shapes import Vector
 from dims.surface.loss import LossSurface
 
-__all__ = ["LowRankCurvature", "fit_low_rank"]
+__all__ = ["LowRankCurvature", "SpectralPrecision", "fit_low_rank"]
 
 
 def fit_low_rank(
@@ -78,8 +84,8 @@ class LowRankCurvature(Curvature):
         return ((self._vectors * self._values) @ self._vectors.T).to(self.dtype)
 
     def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> SpectralPrecision:
-        prior = self._scaled_prior(prior_precision, self._values.dtype)
-        values = self._checked_scale(scale) * self._values
+        prior, scale = self._checked(prior_precision, scale, self._values)
+        values = scale * self._values
         if (prior <= 0).any():
             raise no_prior_error("low-rank")
         if prior.ndim == 0:
@@ -98,14 +104,36 @@ class LowRankCurvature(Curvature):
             return (scale * self._values + prior).log().sum() + rest * prior.log()
         root = self._values.sqrt()
         inner = scale * root[:, None] * ((self._vectors.T / prior) @ self._vectors) * root
-        identity = torch.eye(self.rank, dtype=inner.dtype, device=inner.device)
-        factor, failed = torch.linalg.cholesky_ex(identity + inner)
-        if failed:
-            return inner.new_full((), torch.nan)
-        return prior.log().sum() + 2 * factor.diagonal().log().sum()
+        return log_determinant_of(inner, prior)
 
-    def absolute(self) -> LowRankCurvature:
-        other = copy.copy(self)
-        other._values = self._values.abs()
-        other.semidefinite = True
-        return other
+    def absolute(self) -> Curvature:
+        return self._as_semidefinite(_values=self._values.abs())
+
+
+class SpectralPrecision(Precision):
+    """P = D^(½)·(I + V·diag(f − 1)·Vᵀ)·D^(½),  D = c·diag(δ),  V (K, r) orthonormal,  f > 0.
+
+    Σ = D^(−½)·(I + V·diag(1/f − 1)·Vᵀ)·D^(−½): O(rK) for each vector, r = K at most.
+    """
+
+    def __init__(
+        self, prior: Tensor, vectors: Tensor, ratios: Tensor, size: int, dtype: torch.dtype
+    ) -> None:
+        super().__init__(size, dtype, vectors)
+        self._prior = prior  # D's diagonal, or the number all of it equals
+        self._root = prior.rsqrt()
+        self._vectors = vectors
+        self._ratios = ratios
+
+    def log_determinant(self) -> float:
+        prior = self._prior.expand(self.size).log().sum()
+        return float(prior + self._ratios.log().sum())
+
+    def _color(self, noise: Tensor) -> Tensor:
+        return self._root * self._along(noise, self._ratios.rsqrt())
+
+    def _solve(self, vectors: Tensor) -> Tensor:
+        return self._root * self._along(self._root * vectors, 1 / self._ratios)
+
+    def _along(self, rows: Tensor, factors: Tensor) -> Tensor:
+        return rows + ((rows @ self._vectors) * (factors - 1)) @ self._vectors.T

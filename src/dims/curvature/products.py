@@ -103,12 +103,7 @@ def _pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
 
     def pull(rows: Tensor, batched: bool) -> Tensor:
         (result,) = torch.autograd.grad(
-            outputs,
-            inputs,
-            rows,
-            retain_graph=True,
-            is_grads_batched=batched,
-            allow_unused=True,
+            outputs, inputs, rows, retain_graph=True, is_grads_batched=batched, allow_unused=True
         )
         if result is None:  # constant: a loss that is linear in θ
             return rows.new_zeros(*rows.shape[: int(batched)], *inputs.shape)

@@ -8,7 +8,7 @@ answers in the units of y.
 from __future__ import annotations
 
 try:
-    import sklearn  # noqa: F401
+    import sklearn
 except ImportError as error:
     raise ImportError(
         "DimsClassifier and DimsRegressor need scikit-learn; install it with "

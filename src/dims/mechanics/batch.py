@@ -117,7 +117,7 @@ def _check_state(solver: Solver, state: object) -> None:
     if not isinstance(state, RowState) or not hasattr(state, "gradient"):
         raise TypeError(
             f"solver: {type(solver).__name__}.start must return a RowState with a gradient, got "
-            f"{type(state).__name__}; derive its state from dims.mechanics.solvers.base.RowState"
+            f"{type(state).__name__}; derive its state from dims.RowState"
         )
 
 

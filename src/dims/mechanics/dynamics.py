@@ -36,7 +36,7 @@ class Friction(Protocol):
     Any object with these four methods is a friction: give it to `Dynamics(gravity, friction)`.
     All tensors are rows (S,). The solvers use `decay` (RATTLE solves friction exactly), `rate`
     (Runge–Kutta) and `power` with its slope (the energy ledger), so the four must describe one
-    law; `dims.mechanics.conformance.check_friction` checks that they do.
+    law; `check_friction` in tests/conformance checks that they do.
 
     Example:
         >>> @dataclass(frozen=True)

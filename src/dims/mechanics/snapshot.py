@@ -16,7 +16,7 @@ __all__ = ["Checkpoint", "flatten", "restore"]
 
 State = TypeVar("State")
 # Names that earlier versions gave to fields of a state: new -> old.
-FORMER_NAMES = {"proposed_step": "wish", "accumulated_error": "debt"}
+FORMER_NAMES = {"proposed_step": "wish", "accumulated_error": "debt"}  # old name
 
 
 @runtime_checkable

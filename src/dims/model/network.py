@@ -48,10 +48,7 @@ class BatchedNetwork:
     loss_scale: float
 
     def __init__(
-        self,
-        model: nn.Module,
-        parameters: Selection = None,
-        memory_budget: int | None = None,
+        self, model: nn.Module, parameters: Selection = None, memory_budget: int | None = None
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
@@ -150,9 +147,7 @@ class BatchedNetwork:
     def _predict(
         self, function: Callable[[Tensor, Inputs], Tensor], thetas: Tensor, inputs: Inputs
     ) -> Tensor:
-        check_rows("thetas", thetas)
-        if thetas.shape[1] != self.size:
-            raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
+        self._check_size(thetas)
         inputs = self.check_inputs(inputs)
         points = input_length(inputs)
 
@@ -169,6 +164,11 @@ class BatchedNetwork:
                     part = slice(start, min(start + step, points))
                     outputs[rows, part] = function(thetas[rows], slice_inputs(inputs, part))
         return outputs
+
+    def _check_size(self, thetas: Tensor) -> None:
+        check_rows("thetas", thetas)
+        if thetas.shape[1] != self.size:
+            raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
 
 
 def _jacobian_products(

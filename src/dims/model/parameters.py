@@ -74,16 +74,13 @@ def _select(module: nn.Module, select: Selection) -> dict[str, nn.Parameter]:
     else:
         wanted = [select] if isinstance(select, str) else list(select)
         for prefix in wanted:
-            if not any(name == prefix or name.startswith(prefix + ".") for name in trainable):
+            if not any(f"{name}.".startswith(f"{prefix}.") for name in trainable):
                 raise ValueError(
                     f"parameters: {prefix!r} names no trainable parameter; "
                     f"there are {', '.join(trainable)}"
                 )
-        chosen = {
-            name: p
-            for name, p in trainable.items()
-            if any(name == prefix or name.startswith(prefix + ".") for prefix in wanted)
-        }
+        prefixes = tuple(f"{prefix}." for prefix in wanted)
+        chosen = {n: p for n, p in trainable.items() if f"{n}.".startswith(prefixes)}
     if not chosen:
         raise ValueError(f"parameters: the selection is empty; there are {', '.join(trainable)}")
     return chosen

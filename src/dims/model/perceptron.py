@@ -32,11 +32,7 @@ class Standardise(nn.Module):
 
 
 def perceptron(
-    features: int,
-    hidden: Sequence[int],
-    outputs: int,
-    activation: str,
-    generator: torch.Generator,
+    features: int, hidden: Sequence[int], outputs: int, activation: str, generator: torch.Generator
 ) -> list[nn.Module]:
     """Linear layers with the activation between them; torch's own first weights, but seeded."""
     if activation not in ACTIVATIONS:

@@ -6,40 +6,29 @@ names are checked in the tests; without it they are plain tensors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
-__all__ = [
-    "RowFlags",
-    "RowIntegers",
-    "RowScalars",
-    "RowVectors",
-    "Times",
-    "Vector",
-    "check_rows",
-    "check_vectors",
-]
+__all__ = ["RowFlags", "RowIntegers", "RowScalars", "RowVectors", "Times", "Vector"]
+__all__ += ["check_positive", "check_prior", "check_rows", "check_vectors"]
 
-if TYPE_CHECKING:
-    RowScalars = Tensor
-    RowVectors = Tensor
-    RowFlags = Tensor
-    RowIntegers = Tensor
-    Times = Tensor
-    Vector = Tensor
+if TYPE_CHECKING or find_spec("jaxtyping") is None:
+    from typing import Annotated as Bool
+    from typing import Annotated as Float
+    from typing import Annotated as Int
 else:
-    try:
-        from jaxtyping import Bool, Float, Int
-    except ImportError:
-        RowScalars = RowVectors = RowFlags = RowIntegers = Times = Vector = Any
-    else:
-        RowScalars = Float[Tensor, "rows"]
-        RowVectors = Float[Tensor, "rows size"]
-        RowFlags = Bool[Tensor, "rows"]
-        RowIntegers = Int[Tensor, "rows"]
-        Times = Float[Tensor, "times"]
-        Vector = Float[Tensor, "size"]
+    from jaxtyping import Bool, Float, Int
+
+RowScalars = Float[Tensor, "rows"]
+RowVectors = Float[Tensor, "rows size"]
+RowFlags = Bool[Tensor, "rows"]
+RowIntegers = Int[Tensor, "rows"]
+Times = Float[Tensor, "times"]
+Vector = Float[Tensor, "size"]
 
 
 def check_rows(name: str, rows: Tensor) -> None:
@@ -59,3 +48,23 @@ def check_vectors(thetas: Tensor, vectors: Tensor) -> None:
         raise ValueError(
             f"vectors: shape {tuple(vectors.shape)} does not match the rows {tuple(thetas.shape)}"
         )
+
+
+def check_positive(name: str, value: float) -> float:
+    """A positive, finite number as a float."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name}: must be positive and finite, got {value}")
+    return float(value)
+
+
+def check_prior(prior_precision: float | Tensor, size: int, like: Tensor) -> Tensor:
+    """δ as a 0-d tensor or a vector (K,), in the precision and on the device of another tensor."""
+    prior = torch.as_tensor(prior_precision, dtype=like.dtype, device=like.device).detach()
+    if prior.ndim > 1 or (prior.ndim == 1 and len(prior) != size):
+        raise ValueError(
+            f"prior_precision: expected a number or a vector of length {size}, got shape "
+            f"{tuple(prior.shape)}"
+        )
+    if not torch.isfinite(prior).all() or (prior < 0).any():
+        raise ValueError("prior_precision: must be finite and not negative")
+    return prior

@@ -10,17 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-__all__ = [
-    "Inputs",
-    "TrainingData",
-    "call_module",
-    "check_finite",
-    "collect",
-    "describe_inputs",
-    "input_length",
-    "map_inputs",
-    "slice_inputs",
-]
+__all__ = ["Inputs", "TrainingData", "call_module", "check_finite", "collect"]
+__all__ += ["describe_inputs", "input_length", "map_inputs", "slice_inputs"]
 
 Inputs = Tensor | list[Any] | tuple[Any, ...] | dict[str, Any]
 
@@ -61,14 +52,11 @@ def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData
     def convert(tensor: Any) -> Tensor:
         tensor = torch.as_tensor(tensor)
         if tensor.device != device and tensor.device.type != "cpu":
-            raise ValueError(
-                f"data: on {tensor.device}, the model on {device}; move one to the other"
-            )
+            where = f"on {tensor.device}, the model on {device}"
+            raise ValueError(f"data: {where}; move one to the other")
         # A copy: the caller may go on to change what is theirs.
         kind = dtype if tensor.is_floating_point() else tensor.dtype
-        return tensor.detach().to(
-            device=device, dtype=kind, copy=not isinstance(data, TrainingData)
-        )
+        return tensor.detach().to(device, kind, copy=not isinstance(data, TrainingData))
 
     inputs = map_inputs(convert, inputs)
     targets = convert(targets)

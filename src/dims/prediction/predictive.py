@@ -28,13 +28,8 @@ from dims.prediction.metrics import (
 from dims.prediction.metrics.assemblies import density_metrics, regression_ood_metrics
 from dims.prediction.targets import class_labels, matching_targets
 
-__all__ = [
-    "ClassificationPredictive",
-    "DistributionPredictive",
-    "Predictive",
-    "RegressionPredictive",
-    "log_density",
-]
+__all__ = ["ClassificationPredictive", "DistributionPredictive", "RegressionPredictive"]
+__all__ += ["Predictive", "log_density"]
 
 # Numbers of the draws that are in work at once; the metrics copy them to float64 a few times.
 NUMBERS_AT_ONCE = 2**22
@@ -58,20 +53,20 @@ class Predictive(ABC):
     def samples(self) -> Tensor:
         """The expected target of each draw, (S, N, C)."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def mean(self) -> Tensor:
         """The expected target, (N, C): (1/S) Σₛ E[y|θₛ]."""
+        return self.samples.mean(dim=0)
 
     @property
     @abstractmethod
     def aleatoric(self) -> Tensor:
         """Noise variance, (N, C): (1/S) Σₛ Var[y|θₛ]."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def epistemic(self) -> Tensor:
         """Variance of the draws' means, (N, C): (1/S) Σₛ (E[y|θₛ] − mean)²."""
+        return self.samples.var(dim=0, correction=0)
 
     @property
     def variance(self) -> Tensor:
@@ -139,17 +134,9 @@ class RegressionPredictive(Predictive):
         """The network outputs of each draw, (S, N, C)."""
         return self.outputs
 
-    @cached_property
-    def mean(self) -> Tensor:
-        return self.outputs.mean(dim=0)
-
     @property
     def aleatoric(self) -> Tensor:
         return torch.full_like(self.mean, self.noise_std**2)
-
-    @cached_property
-    def epistemic(self) -> Tensor:
-        return self.outputs.var(dim=0, correction=0)
 
     def metrics(self, targets: Any, level: float = 0.95) -> Metrics:
         """NLL, RMSE, coverage of the central intervals, CRPS, and what is registered.
@@ -182,19 +169,19 @@ class ClassificationPredictive(Predictive):
         return self.log_probabilities.exp()
 
     @cached_property
-    def probabilities(self) -> Tensor:
-        """(N, C): p̄ = (1/S) Σₛ pₛ."""
+    def mean(self) -> Tensor:
         return self._by_points(lambda log_p: ensemble_log_probabilities(log_p).exp())
 
     @property
-    def mean(self) -> Tensor:
-        return self.probabilities
+    def probabilities(self) -> Tensor:
+        """(N, C): p̄ = (1/S) Σₛ pₛ."""
+        return self.mean
 
     @property
     def aleatoric(self) -> Tensor:
         return self._by_points(lambda log_p: (log_p.exp() * -log_p.expm1()).mean(dim=0))
 
-    @property
+    @cached_property
     def epistemic(self) -> Tensor:
         return self._by_points(lambda log_p: log_p.exp().var(dim=0, correction=0))
 
@@ -256,16 +243,8 @@ class DistributionPredictive(Predictive):
         return _with_outputs(self.distribution.mean)
 
     @cached_property
-    def mean(self) -> Tensor:
-        return self.samples.mean(dim=0)
-
-    @cached_property
     def aleatoric(self) -> Tensor:
         return _with_outputs(self.distribution.variance).mean(dim=0)
-
-    @cached_property
-    def epistemic(self) -> Tensor:
-        return self.samples.var(dim=0, correction=0)
 
     def metrics(self, targets: Any) -> Metrics:
         """NLL, RMSE, and the registered regression metrics that need means alone.

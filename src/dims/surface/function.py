@@ -14,10 +14,22 @@ __all__ = ["Surface"]
 
 
 class Surface(BaseSurface):
-    """The graph of any differentiable function of a vector, (K,) → scalar.
+    """The graph of any differentiable function of a vector, z = L(θ).
 
-    `vectorize=False` runs the rows one by one, for functions that `torch.vmap` cannot batch
-    (data-dependent branches, calls out of torch).
+    Args:
+        function: (K,) → scalar tensor, made of torch operations; twice differentiable for "dopri5".
+        vectorize: Whether `torch.vmap` batches the rows. False runs them one by one, for functions
+            that it cannot batch (data-dependent branches, calls out of torch).
+
+    Raises:
+        TypeError: `function` is not callable or, at its first call, does not return real numbers.
+        ValueError: At its first call, the function does not return a scalar tensor that depends
+            on θ differentiably.
+
+    Example:
+        >>> surface = dims.Surface(lambda theta: (theta.square().sum() - 1).square())
+        >>> surface.value(torch.tensor([[1.0, 0.0], [2.0, 0.0]]))
+        tensor([0., 9.], dtype=torch.float64)
     """
 
     def __init__(self, function: Callable[[Vector], Tensor], *, vectorize: bool = True) -> None:

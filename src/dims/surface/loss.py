@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,8 @@ from torch import Tensor, nn
 
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.network import BatchedNetwork
-from dims.model.parameters import ParameterVector, Selection
-from dims.model.shapes import RowScalars, RowVectors, check_rows, check_vectors
+from dims.model.parameters import Selection
+from dims.model.shapes import RowScalars, RowVectors, check_positive, check_prior, check_vectors
 from dims.model.torch_support.activations import with_cheap_gelu
 from dims.model.torch_support.compiling import compile_for
 from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
@@ -27,12 +26,32 @@ PRODUCT_COST = 3  # memory of a Hessian-vector product in units of a gradient's
 
 
 class LossSurface(BatchedNetwork, BaseSurface):
-    """L(θ) = c·( (n/N)·Σᵢ −log p(yᵢ|f_θ(xᵢ)) + ½ Σₖ δₖ θₖ² ), a sum over the data.
+    """The loss of a network on its training data, as a surface over its flat parameters.
 
-    n = `effective_points` tempers the likelihood alone (N when None), c = `loss_scale` scales
-    likelihood and prior together, δ = `prior_precision` is a number or a vector (K,). Activations
-    of at most `memory_budget` bytes are alive at once: points and rows are processed in chunks.
-    The given model is copied and never modified.
+        L(θ) = c·( (n/N)·Σᵢ −log p(yᵢ|f_θ(xᵢ)) + ½ Σₖ δₖ θₖ² )
+
+    It is a sum over the N data points, not a mean. The given model is copied and never modified.
+
+    Args:
+        model: The network, trained; its outputs have shape (points, outputs).
+        data: (inputs, targets), a Dataset or a DataLoader.
+        likelihood: "regression", "classification" or a `Likelihood` object.
+        prior_precision: δ, a number or a vector (K,).
+        effective_points: n, tempers the likelihood alone; None means N.
+        loss_scale: c, scales likelihood and prior together.
+        parameters: Which parameters θ holds: names, prefixes ("head") or a function of the name;
+            None means all that require gradients.
+        memory_budget: Bytes of activations that are alive at once: points and rows are processed in
+            chunks. None means a part of the memory that is free.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: An argument is out of range, or the model does not suit the data: wrong shapes,
+            outputs that are not finite, or outputs that change from call to call (dropout).
+
+    Example:
+        >>> surface = dims.LossSurface(model, (x, y), dims.Gaussian(0.1), prior_precision=1.0)
+        >>> path = dims.integrate(surface, surface.initial, torch.randn(8, surface.size))
     """
 
     def __init__(
@@ -59,11 +78,10 @@ class LossSurface(BatchedNetwork, BaseSurface):
         self.data = self.data._replace(
             targets=self.likelihood.check_targets(outputs, self.data.targets)
         )
-        self.prior_precision = _check_precision(prior_precision, self.vector)
-        self.effective_points = _check_positive(
-            "effective_points", effective_points, float(self.points)
-        )
-        self.loss_scale = _check_positive("loss_scale", loss_scale, 1.0)
+        self.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
+        tempered = float(self.points) if effective_points is None else effective_points
+        self.effective_points = check_positive("effective_points", tempered)
+        self.loss_scale = check_positive("loss_scale", loss_scale)
         self._chunks = Chunks.on(
             self.vector.device, self.memory_budget, self._measure_bytes_per_point()
         )
@@ -84,17 +102,22 @@ class LossSurface(BatchedNetwork, BaseSurface):
         return self._chunks.bytes_per_point
 
     def with_settings(
-        self,
-        *,
-        likelihood: Likelihood | None = None,
-        prior_precision: float | Tensor | None = None,
+        self, *, likelihood: Likelihood | None = None, prior_precision: float | Tensor | None = None
     ) -> LossSurface:
-        """The same network and data under another likelihood or prior; nothing is copied."""
+        """The same network and data under another likelihood or prior; nothing is copied.
+
+        Args:
+            likelihood: The new likelihood; None keeps the old one.
+            prior_precision: The new δ; None keeps the old one.
+
+        Returns:
+            A surface that shares the network and the data with this one.
+        """
         other = copy.copy(self)
         if likelihood is not None:
             other.likelihood = likelihood
         if prior_precision is not None:
-            other.prior_precision = _check_precision(prior_precision, self.vector)
+            other.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
         return other
 
     def value(self, thetas: RowVectors) -> RowScalars:
@@ -183,9 +206,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         return gradients, products
 
     def _check_thetas(self, thetas: Tensor) -> None:
-        check_rows("thetas", thetas)
-        if thetas.shape[1] != self.size:
-            raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
+        self._check_size(thetas)
         if thetas.dtype != self.vector.dtype or thetas.device != self.vector.device:
             raise TypeError(
                 f"thetas: {thetas.dtype} on {thetas.device}, the model has {self.vector.dtype} on "
@@ -240,22 +261,3 @@ class LossSurface(BatchedNetwork, BaseSurface):
         if not torch.isfinite(first).all():
             raise ValueError("model: its outputs on the training data contain NaN or infinities")
         return first.new_empty(self.points, first.shape[-1])
-
-
-def _check_precision(precision: float | Tensor, vector: ParameterVector) -> Tensor:
-    tensor = torch.as_tensor(precision, dtype=vector.dtype, device=vector.device).detach()
-    if tensor.ndim > 1 or (tensor.ndim == 1 and len(tensor) != vector.size):
-        raise ValueError(
-            f"prior_precision: expected a number or a vector of length {vector.size}, got shape "
-            f"{tuple(tensor.shape)}"
-        )
-    if not torch.isfinite(tensor).all() or (tensor < 0).any():
-        raise ValueError("prior_precision: must be finite and not negative")
-    return tensor
-
-
-def _check_positive(name: str, value: float | None, default: float) -> float:
-    number = float(default if value is None else value)
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name}: must be positive and finite, got {value}")
-    return number

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.mechanics import conformance
-from dims.mechanics.conformance import check_friction, check_solver
-from dims.mechanics.ledger import tangent_moment
-from dims.mechanics.rows import merge
+from conformance import solvers as conformance
+from conformance.solvers import check_friction, check_solver
+from dims.mechanics.solvers import merge, tangent_moment
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

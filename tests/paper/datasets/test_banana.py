@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dims_paper.datasets import load_banana
+from dims_paper.datasets.banana import load_banana
 
 pytestmark = pytest.mark.data
 

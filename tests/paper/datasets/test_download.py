@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dims_paper.datasets import DataNotFoundError, DownloadError, check, fetch
-from dims_paper.datasets.locate import FileState
+from dims_paper.datasets.download import DownloadError, fetch
+from dims_paper.datasets.locate import DataNotFoundError, FileState, check
 from dims_paper.datasets.registry import DATASETS, DataFile, Dataset
 
 CONTENT = b"1.0,2.0,1\n" * 300_000

@@ -12,7 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dims_paper.datasets import load_idx, load_images
+from dims_paper.datasets.idx import load_idx
+from dims_paper.datasets.images import load_images
 
 # Set DIMS_FUZZ_EXAMPLES for a longer hunt.
 fuzz = settings(max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "300")), deadline=None)

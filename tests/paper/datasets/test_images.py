@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dims_paper.datasets import IMAGE_NAMES, load_images
+from dims_paper.datasets.images import IMAGE_NAMES, load_images
 
 MNIST_TEST_COUNTS = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dims_paper.datasets import list_datasets
 from dims_paper.datasets.locate import sha256_of
-from dims_paper.datasets.registry import DATASETS, dataset, owner
+from dims_paper.datasets.registry import DATASETS, dataset, list_datasets, owner
 
 
 def test_every_file_is_registered_once_and_plausible() -> None:

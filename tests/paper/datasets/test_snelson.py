@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dims_paper.datasets import load_snelson
+from dims_paper.datasets.snelson import load_snelson
 
 
 @pytest.mark.data

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dims_paper.datasets import Split, load_banana, load_snelson, load_uci
+from dims_paper.datasets.banana import load_banana
+from dims_paper.datasets.snelson import load_snelson
+from dims_paper.datasets.splits import Split
 from dims_paper.datasets.text import read_labelled, read_matrix
+from dims_paper.datasets.uci import load_uci
 
 # Set DIMS_FUZZ_EXAMPLES for a longer hunt.
 fuzz = settings(max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "300")), deadline=None)
@@ -50,42 +54,31 @@ def test_labelled_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("read", "content", "complaint"),
     [
-        (b"", "is empty"),
-        (b"\n \n", "is empty"),
-        (b"1 2\n3\n", r"different lengths \(1 to 2\)"),
-        (b"1 2\n\n3 x\n", "line 3: 'x' is not a usable number"),
-        (b"1 nan\n", "line 1: 'nan'"),
-        (b"1 1e31\n", "line 1: '1e31'"),
-        (b"1 1_0\n", "line 1: '1_0'"),
-        (b"1 \xff\n", "byte 2 is not ASCII"),
+        (read_matrix, b"", "is empty"),
+        (read_matrix, b"\n \n", "is empty"),
+        (read_matrix, b"1 2\n3\n", r"different lengths \(1 to 2\)"),
+        (read_matrix, b"1 2\n\n3 x\n", "line 3: 'x' is not a usable number"),
+        (read_matrix, b"1 nan\n", "line 1: 'nan'"),
+        (read_matrix, b"1 1e31\n", "line 1: '1e31'"),
+        (read_matrix, b"1 1_0\n", "line 1: '1_0'"),
+        (read_matrix, b"1 \xff\n", "byte 2 is not ASCII"),
+        (read_labelled, b"x,y\n1,2\n", "not `class`"),
+        (read_labelled, b"x,class\n", "holds no data"),
+        (read_labelled, b"class\na\nb\n", "holds no data"),
+        (read_labelled, b"x,class\n1,a\n1,2,a\n", "line 3: 3 fields, the header has 2"),
+        (read_labelled, b"x,class\n1,\n", "line 2: the class label is empty"),
+        (read_labelled, b"x,class\n,a\n", "line 2: '' is not a usable number"),
     ],
 )
-def test_bad_matrices_name_file_and_line(content: bytes, complaint: str, tmp_path: Path) -> None:
+def test_bad_tables_name_file_and_line(
+    read: Callable[[Path], object], content: bytes, complaint: str, tmp_path: Path
+) -> None:
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=complaint) as caught:
-        read_matrix(path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"x,y\n1,2\n", "not `class`"),
-        (b"x,class\n", "holds no data"),
-        (b"class\na\nb\n", "holds no data"),
-        (b"x,class\n1,a\n1,2,a\n", "line 3: 3 fields, the header has 2"),
-        (b"x,class\n1,\n", "line 2: the class label is empty"),
-        (b"x,class\n,a\n", "line 2: '' is not a usable number"),
-    ],
-)
-def test_bad_labelled_tables(content: bytes, complaint: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=complaint) as caught:
-        read_labelled(path)
+        read(path)
     assert str(path) in str(caught.value)
 
 

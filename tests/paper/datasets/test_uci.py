@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dims_paper.datasets import UCI_NAMES, Split, load_uci
+from dims_paper.datasets.splits import Split
+from dims_paper.datasets.uci import UCI_NAMES, load_uci
 
 # Rows, features and class counts as the README beside the data gives them.
 PUBLISHED = {

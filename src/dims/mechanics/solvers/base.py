@@ -199,7 +199,7 @@ class Solver(ABC, Generic[State]):
     """How rows are stepped through time; derive from it to write a solver of your own.
 
     A solver is an immutable object of settings (a frozen dataclass); all that changes is in the
-    state it returns. `dims.mechanics.conformance.check_solver` checks a new one, and
+    state it returns. `check_solver` in tests/conformance checks a new one, and
     docs/extending/solvers.md walks through an example.
 
     Attributes:

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from dims.model.likelihoods.base import Likelihood, likelihood_class
-from dims.model.likelihoods.names import (
-    given_noise,
-    leaves_noise_open,
-    resolve_likelihood,
-    with_noise,
-)
-from dims.model.likelihoods.shipped import Bernoulli, Categorical, Gaussian
+from dims.model.likelihoods.base import *
+from dims.model.likelihoods.base import __all__ as _base
+from dims.model.likelihoods.shipped import *
+from dims.model.likelihoods.shipped import __all__ as _shipped
 
-__all__ = [
-    "Bernoulli",
-    "Categorical",
-    "Gaussian",
-    "Likelihood",
-    "given_noise",
-    "leaves_noise_open",
-    "likelihood_class",
-    "resolve_likelihood",
-    "with_noise",
-]
+__all__ = [*_base, *_shipped]

@@ -1,7 +1,7 @@
 """`Likelihood`: the contract between a network's outputs and its targets.
 
 A subclass in your own file needs a `name`, `negative_log` and `distribution`; the rest has
-defaults. `dims.model.conformance.check_likelihood` tells whether they fit together.
+defaults. `check_likelihood` of tests/conformance tells whether they fit together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.distributions import Distribution
 from dims.prediction.predictive import DistributionPredictive, Predictive
 from dims.prediction.targets import matching_targets
 
-__all__ = ["Likelihood", "likelihood_class", "second_derivative"]
+__all__ = ["Likelihood", "likelihood_class"]
 
 Self = TypeVar("Self", bound="Likelihood")
 

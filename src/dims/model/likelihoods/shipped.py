@@ -1,8 +1,9 @@
-"""The likelihoods that dims brings: Gaussian, Bernoulli (one logit), Categorical."""
+"""The likelihoods that dims brings (Gaussian, Bernoulli, Categorical) and shortcuts to them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,10 +11,12 @@ from torch import Tensor, distributions, nn
 from torch.nn import functional
 
 from dims.model.likelihoods.base import Likelihood
+from dims.model.shapes import check_positive
 from dims.prediction.predictive import ClassificationPredictive, RegressionPredictive
 from dims.prediction.targets import class_labels
 
 __all__ = ["Bernoulli", "Categorical", "Gaussian"]
+__all__ += ["given_noise", "leaves_noise_open", "resolve_likelihood", "with_noise"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,7 @@ class Gaussian(Likelihood):
     task = "regression"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.noise_std) and self.noise_std > 0):
-            raise ValueError(f"noise_std: must be positive and finite, got {self.noise_std}")
+        check_positive("noise_std", self.noise_std)
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return (0.5 / self.noise_std**2) * (targets - outputs).square().sum(-1)
@@ -168,3 +170,43 @@ class Categorical(Likelihood):
 def _check_smoothing(label_smoothing: float) -> None:
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"label_smoothing: must lie in [0, 1), got {label_smoothing}")
+
+
+# By the number of outputs.
+SHORTCUTS: dict[str, Callable[[int], Likelihood]] = {
+    "regression": lambda outputs: Gaussian(),
+    "classification": lambda outputs: Bernoulli() if outputs == 1 else Categorical(),
+}
+
+
+def resolve_likelihood(likelihood: str | Likelihood, outputs: int) -> Likelihood:
+    """Turn "regression" or "classification" into an object, by the number of outputs."""
+    if isinstance(likelihood, Likelihood):
+        return likelihood
+    if not isinstance(likelihood, str) or likelihood not in SHORTCUTS:
+        raise ValueError(
+            f"likelihood: {likelihood!r} is unknown; give 'regression', 'classification' or a "
+            "Likelihood object (dims.Gaussian, dims.Bernoulli, dims.Categorical)"
+        )
+    return SHORTCUTS[likelihood](outputs)
+
+
+def given_noise(likelihood: str | Likelihood, noise_std: float | None) -> float | None:
+    """σ where a user gave one, as a number or in an object; "regression" alone leaves it open."""
+    if noise_std is None and isinstance(likelihood, Likelihood):
+        return likelihood.noise_std
+    return noise_std
+
+
+def with_noise(likelihood: str | Likelihood, noise_std: float | None) -> str | Likelihood:
+    """The likelihood with the given noise σ, as it is where none is given."""
+    if noise_std is None:
+        return likelihood
+    return resolve_likelihood(likelihood, 2).with_noise(noise_std)
+
+
+def leaves_noise_open(likelihood: str | Likelihood, noise_std: float | None) -> bool:
+    """Whether there is a noise and the user gave none, neither as a number nor in an object."""
+    if noise_std is not None or isinstance(likelihood, Likelihood):
+        return False
+    return resolve_likelihood(likelihood, 2).noise_std is not None

@@ -11,73 +11,17 @@ probability that is rounded to 0 has lost its likelihood.
 
 from __future__ import annotations
 
-from dims.prediction.metrics.assemblies import (
-    Metrics,
-    classification_metrics,
-    ood_metrics,
-    regression_metrics,
-)
-from dims.prediction.metrics.calibration import (
-    CalibrationBins,
-    calibration_bins,
-    confidence_histogram,
-    expected_calibration_error,
-    maximum_calibration_error,
-)
-from dims.prediction.metrics.classification import (
-    accuracy,
-    auroc,
-    brier_mean,
-    brier_sum,
-    ensemble_log_probabilities,
-    negative_log_likelihood,
-)
-from dims.prediction.metrics.detection import (
-    maximum_probability,
-    mutual_information,
-    ood_auroc,
-    predictive_entropy,
-)
-from dims.prediction.metrics.registry import Metric, directions, labels, register
-from dims.prediction.metrics.regression import (
-    coverage,
-    gaussian_crps,
-    gaussian_nll,
-    mixture_coverage,
-    mixture_crps,
-    mixture_nll,
-    root_mean_squared_error,
-)
+from dims.prediction.metrics.assemblies import *
+from dims.prediction.metrics.assemblies import __all__ as _assemblies
+from dims.prediction.metrics.calibration import *
+from dims.prediction.metrics.calibration import __all__ as _calibration
+from dims.prediction.metrics.classification import *
+from dims.prediction.metrics.classification import __all__ as _classification
+from dims.prediction.metrics.detection import *
+from dims.prediction.metrics.detection import __all__ as _detection
+from dims.prediction.metrics.registry import *
+from dims.prediction.metrics.registry import __all__ as _registry
+from dims.prediction.metrics.regression import *
+from dims.prediction.metrics.regression import __all__ as _regression
 
-__all__ = [
-    "CalibrationBins",
-    "Metric",
-    "Metrics",
-    "accuracy",
-    "auroc",
-    "brier_mean",
-    "brier_sum",
-    "calibration_bins",
-    "classification_metrics",
-    "confidence_histogram",
-    "coverage",
-    "directions",
-    "ensemble_log_probabilities",
-    "expected_calibration_error",
-    "gaussian_crps",
-    "gaussian_nll",
-    "labels",
-    "maximum_calibration_error",
-    "maximum_probability",
-    "mixture_coverage",
-    "mixture_crps",
-    "mixture_nll",
-    "mutual_information",
-    "negative_log_likelihood",
-    "ood_auroc",
-    "ood_metrics",
-    "predictive_entropy",
-    "register",
-    "regression_metrics",
-    "root_mean_squared_error",
-]
+__all__ = [*_assemblies, *_calibration, *_classification, *_detection, *_registry, *_regression]

@@ -9,24 +9,12 @@ from typing import TypeAlias
 from torch import Tensor
 
 from dims.prediction.metrics import shipped  # noqa: F401  (it registers the metrics)
-from dims.prediction.metrics.checks import (
-    check_draw_axis,
-    check_draws,
-    check_noise,
-    check_paired,
-)
+from dims.prediction.metrics.checks import check_draw_axis, check_draws, check_noise, check_paired
 from dims.prediction.metrics.classification import ensemble_log_probabilities
 from dims.prediction.metrics.detection import ood_auroc
 from dims.prediction.metrics.registry import Metric, call, registered
 
-__all__ = [
-    "Metrics",
-    "classification_metrics",
-    "density_metrics",
-    "ood_metrics",
-    "regression_metrics",
-    "regression_ood_metrics",
-]
+__all__ = ["Metrics", "classification_metrics", "ood_metrics", "regression_metrics"]
 
 Metrics: TypeAlias = dict[str, dict[str, float]]
 """Metrics by name, three times: "per_sample" (per-draw metrics, their mean over the draws),

@@ -9,13 +9,8 @@ from torch import Tensor
 
 from dims.prediction.metrics.checks import check_labelled, to_float64
 
-__all__ = [
-    "CalibrationBins",
-    "calibration_bins",
-    "confidence_histogram",
-    "expected_calibration_error",
-    "maximum_calibration_error",
-]
+__all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram"]
+__all__ += ["expected_calibration_error", "maximum_calibration_error"]
 
 # exp(log p) of a p on the edge of a bin can miss it by a rounding; the slack keeps p in (lo, hi].
 _EDGE_SLACK = 1e-12
@@ -105,7 +100,7 @@ def expected_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: 
         bins: Number of bins of equal width.
 
     Returns:
-        One float64 number per predictive, (...).
+        The average gap of each predictive, (...).
     """
     count, gap = _calibration_gaps(log_probabilities, labels, bins)
     return (count * gap).sum(dim=-1) / count.sum(dim=-1)
@@ -120,7 +115,7 @@ def maximum_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: i
         bins: Number of bins of equal width.
 
     Returns:
-        One float64 number per predictive, (...).
+        The largest gap of each predictive, (...).
     """
     return _calibration_gaps(log_probabilities, labels, bins)[1].amax(dim=-1)
 

@@ -7,23 +7,19 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-__all__ = [
-    "check_draw_axis",
-    "check_draws",
-    "check_labelled",
-    "check_level",
-    "check_log_probabilities",
-    "check_noise",
-    "check_paired",
-    "to_float64",
-]
+__all__ = ["check_draw_axis", "check_draws", "check_labelled", "check_log_probabilities"]
+__all__ += ["check_level", "check_noise", "check_paired", "to_float64"]
 
 
-def to_float64(value: Tensor, name: str) -> Tensor:
+def _check_tensor(value: Tensor, name: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor, got {type(value).__name__}; use torch.as_tensor"
         )
+
+
+def to_float64(value: Tensor, name: str) -> Tensor:
+    _check_tensor(value, name)
     if not value.is_floating_point():
         raise TypeError(f"{name} must be of floating point, got {value.dtype}; call .double()")
     if value.numel() == 0:
@@ -70,10 +66,7 @@ def check_draws(value: Tensor, name: str) -> Tensor:
 def check_labelled(log_probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     log_p = check_log_probabilities(log_probabilities, "log_probabilities")
     inputs, classes = log_p.shape[-2:]
-    if not isinstance(labels, Tensor):
-        raise TypeError(
-            f"labels must be a torch.Tensor, got {type(labels).__name__}; use torch.as_tensor"
-        )
+    _check_tensor(labels, "labels")
     if labels.ndim == 2 and labels.shape[-1] == classes:
         raise ValueError(
             f"labels must be class numbers of shape ({inputs},), got {tuple(labels.shape)}, which "

@@ -8,16 +8,9 @@ import torch
 from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draws, check_labelled
-from dims.prediction.metrics.ranking import chance_of_exceeding
 
-__all__ = [
-    "accuracy",
-    "auroc",
-    "brier_mean",
-    "brier_sum",
-    "ensemble_log_probabilities",
-    "negative_log_likelihood",
-]
+__all__ = ["accuracy", "auroc", "brier_mean", "brier_sum"]
+__all__ += ["ensemble_log_probabilities", "negative_log_likelihood"]
 
 
 def accuracy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
@@ -30,7 +23,7 @@ def accuracy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The share of each predictive, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -50,7 +43,7 @@ def negative_log_likelihood(log_probabilities: Tensor, labels: Tensor) -> Tensor
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The mean surprise of each predictive in nats, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -72,7 +65,7 @@ def brier_sum(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The score of each predictive, from 0 to 2, (...).
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     one_hot = torch.nn.functional.one_hot(labels, log_p.shape[-1])
@@ -87,7 +80,7 @@ def brier_mean(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The score of each predictive, from 0 to 2/C, (...).
     """
     return brier_sum(log_probabilities, labels) / log_probabilities.shape[-1]
 
@@ -103,7 +96,7 @@ def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
         labels: Class numbers, (N,).
 
     Returns:
-        One float64 number per predictive, (...).
+        The area of each predictive; nan where it is not defined, (...).
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     present = labels.unique().tolist()
@@ -130,3 +123,11 @@ def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
     return log_p.logsumexp(dim=0) - math.log(log_p.shape[0])
+
+
+def chance_of_exceeding(low: Tensor, high: Tensor) -> Tensor:
+    """P(high > low) + ½ P(high = low) over all pairs: the Mann–Whitney form of the AUROC."""
+    ordered, queries = low.sort(dim=-1).values.contiguous(), high.contiguous()
+    below = torch.searchsorted(ordered, queries)
+    below_or_equal = torch.searchsorted(ordered, queries, right=True)
+    return (below + below_or_equal).sum(dim=-1).double() / (2 * low.shape[-1] * high.shape[-1])

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draws, check_log_probabilities, to_float64
-from dims.prediction.metrics.classification import ensemble_log_probabilities
-from dims.prediction.metrics.ranking import chance_of_exceeding
+from dims.prediction.metrics.classification import chance_of_exceeding, ensemble_log_probabilities
 
 __all__ = ["maximum_probability", "mutual_information", "ood_auroc", "predictive_entropy"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["TASKS", "Metric", "call", "directions", "labels", "register", "registered"]
+__all__ = ["Metric", "directions", "labels", "register"]
 
 TASKS = ("classification", "regression", "classification_ood", "regression_ood")
 

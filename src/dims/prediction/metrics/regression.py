@@ -12,15 +12,8 @@ from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draw_axis, check_level, check_noise, check_paired
 
-__all__ = [
-    "coverage",
-    "gaussian_crps",
-    "gaussian_nll",
-    "mixture_coverage",
-    "mixture_crps",
-    "mixture_nll",
-    "root_mean_squared_error",
-]
+__all__ = ["coverage", "gaussian_crps", "gaussian_nll", "root_mean_squared_error"]
+__all__ += ["mixture_coverage", "mixture_crps", "mixture_nll"]
 
 
 def root_mean_squared_error(means: Tensor, targets: Tensor) -> Tensor:
@@ -31,7 +24,7 @@ def root_mean_squared_error(means: Tensor, targets: Tensor) -> Tensor:
         targets: (N,) or (N, D).
 
     Returns:
-        One float64 number per predictive, (...).
+        The error of each predictive in the units of the targets, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -49,7 +42,7 @@ def gaussian_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> T
         noise_std: σ, a number or a tensor that broadcasts to the means.
 
     Returns:
-        One float64 number per predictive, (...).
+        The NLL of each predictive in nats, (...).
 
     Raises:
         ValueError: Shapes or values are not as described.
@@ -87,7 +80,7 @@ def coverage(
         level: Probability of the interval.
 
     Returns:
-        One float64 number per predictive, (...).
+        The covered share of each predictive, (...).
     """
     centred = _centred_cdf(means, targets, noise_std)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
@@ -122,7 +115,7 @@ def gaussian_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> 
         noise_std: σ, a number or a tensor that broadcasts to the means.
 
     Returns:
-        One float64 number per predictive, (...).
+        The CRPS of each predictive in the units of the targets, (...).
     """
     means, targets = check_paired(means, targets)
     std = check_noise(noise_std, means)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from dims.prediction.metrics import calibration, classification, detection, regression
+from dims.prediction.metrics import calibration, classification, regression
+from dims.prediction.metrics.detection import mutual_information, predictive_entropy
 from dims.prediction.metrics.registry import register
 
 __all__ = ["SHIPPED"]
@@ -41,16 +42,10 @@ SHIPPED: dict[str, list[tuple[str, Function | None, Function | None, str, bool |
         ("crps", regression.gaussian_crps, regression.mixture_crps, "CRPS", False),
     ],
     "classification_ood": [
-        ("auroc_entropy", detection.predictive_entropy, None, "AUROC (entropy)", True),
+        ("auroc_entropy", predictive_entropy, None, "AUROC (entropy)", True),
         ("auroc_max_probability", _doubt, None, "AUROC (max probability)", True),
         # Mutual information compares draws, so that it has no value for a single one.
-        (
-            "auroc_mutual_information",
-            None,
-            detection.mutual_information,
-            "AUROC (mutual information)",
-            True,
-        ),
+        ("auroc_mutual_information", None, mutual_information, "AUROC (mutual information)", True),
     ],
     "regression_ood": [("auroc_variance", _total_variance, None, "AUROC (variance)", True)],
 }

@@ -69,6 +69,7 @@ class Draws:
         saved: Positions at those times, as the particle passed, not settled, (S, T, K).
         saved_loss: Loss there, (S, T).
         saved_gradient_norm: Norm of the gradient there, (S, T).
+        saved_kinetic_energy: Kinetic energy at that time, (S, T).
 
     Example:
         >>> draws = posterior.sample(30)
@@ -96,6 +97,7 @@ class Draws:
     saved: Tensor = field(default_factory=_left_out)
     saved_loss: Tensor = field(default_factory=_left_out)
     saved_gradient_norm: Tensor = field(default_factory=_left_out)
+    saved_kinetic_energy: Tensor = field(default_factory=_left_out)
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -160,9 +162,9 @@ class Draws:
             time: One of `times`, or max_time, which gives the delivered draws unless it was saved.
 
         Returns:
-            Draws with the loss and gradient norm of that place and without saved times. What
-            belongs to a whole trajectory (energies, arc length, evaluations) is not known; a row
-            that failed before that time is where it failed, and its status says so.
+            Draws with the loss, gradient norm and kinetic energy of that place and without saved
+            times. What belongs to a whole trajectory (energy law, arc length, evaluations) is not
+            known; a row that failed before that time is where it failed, as its status says.
 
         Raises:
             ValueError: Nothing was saved at that time.
@@ -182,6 +184,7 @@ class Draws:
                 status=self.status,
                 loss=self.saved_loss[:, place],
                 gradient_norm=self.saved_gradient_norm[:, place],
+                kinetic_energy=self.saved_kinetic_energy[:, place],
                 seed=self.seed,
                 settings=self.settings,
             )

@@ -23,7 +23,7 @@ def to_datatree(draws: Draws) -> Any:
         import arviz_base
     except ImportError as error:
         raise ImportError("to_datatree needs arviz-base: pip install 'dims[arviz]'") from error
-    from dims.sampling.draws.fields import ROW_NUMBERS
+    from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS
 
     statistics: dict[str, Any] = {}
     for name in ROW_NUMBERS:
@@ -44,7 +44,7 @@ def to_datatree(draws: Draws) -> Any:
     groups = {"posterior": {"parameters": draws.parameters.cpu().numpy()[None]}}
     if len(draws.times):
         groups["posterior"]["saved"] = draws.saved.cpu().numpy()[None]
-        for name in ("saved_loss", "saved_gradient_norm"):
+        for name in SAVED_TENSORS[1:]:
             statistics[name] = getattr(draws, name).cpu().numpy()[None]
     if statistics:
         groups["sample_stats"] = statistics
@@ -53,8 +53,7 @@ def to_datatree(draws: Draws) -> Any:
         dims={
             "parameters": ["parameter"],
             "saved": ["time", "parameter"],
-            "saved_loss": ["time"],
-            "saved_gradient_norm": ["time"],
+            **{name: ["time"] for name in SAVED_TENSORS[1:]},
         },
         coords={
             "parameter": np.arange(draws.parameters.shape[1]),

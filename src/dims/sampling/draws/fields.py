@@ -38,7 +38,7 @@ ROW_NUMBERS = (
     "energy_balance",
     "arc_length",
 )
-SAVED_TENSORS = ("saved", "saved_loss", "saved_gradient_norm")
+SAVED_TENSORS = ("saved", "saved_loss", "saved_gradient_norm", "saved_kinetic_energy")
 # All tensors whose first dimension is that of the draws.
 ROW_TENSORS = ("parameters", "evaluations", *ROW_NUMBERS, *SAVED_TENSORS)
 

@@ -201,8 +201,7 @@ def _check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
         expected |= {
             "times": (torch.float64, (count,)),
             "saved": (dtype, (rows, count, size)),
-            "saved_loss": (torch.float64, (rows, count)),
-            "saved_gradient_norm": (torch.float64, (rows, count)),
+            **dict.fromkeys(SAVED_TENSORS[1:], (torch.float64, (rows, count))),
         }
     for name, (kind, shape) in expected.items():
         if name not in tensors:

@@ -99,6 +99,7 @@ class TrajectorySampler(Sampler):
                 "saved": path.positions[:kept].transpose(0, 1),
                 "saved_loss": path.loss[:kept].T,
                 "saved_gradient_norm": path.gradient_norm[:kept].T,
+                "saved_kinetic_energy": path.kinetic_energy[:kept].T,
             }
         return path.end, fields
 

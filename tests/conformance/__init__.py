@@ -1,0 +1,1 @@
+"""Checks that your own likelihood, solver, friction or sampler keeps its contract."""
