@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.commands.pages.style import COLOURS, LOSS_MAP, figure_style
+from dims.commands.pages.style import COLOURS
+from dims_paper.figures.style import LOSS_MAP, figure_style
 
 
 def sphere(theta: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from dims.metrics import ood_auroc
 from torch import Tensor, nn
 
 import dims
-from dims.commands.pages.style import UNCERTAINTY_MAP, figure_style
+from dims_paper.figures.style import UNCERTAINTY_MAP, figure_style
 
 
 def two_moons(count: int, seed: int) -> tuple[Tensor, Tensor]:

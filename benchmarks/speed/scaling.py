@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import seeded
 from dims.mechanics.dynamics import dissipative
 from dims.mechanics.solvers.rattle import Rattle
 from dims.mechanics.stepper import stepper
 from dims.model.likelihoods import Gaussian
 from dims.model.torch_support.compiling import compile_for
+from dims.model.training import seeded
 from dims.surface.loss import LossSurface
 from dims_paper.snelson_network import load_problem
 

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import dims
+from dims.model.training import perceptron
 from dims_paper.datasets.snelson import load_snelson
-from dims_paper.training import mlp
 
 TRAINED = Path(__file__).parent / "snelson_map.safetensors"
 GAP = (1.5, 3.0)
@@ -42,7 +42,7 @@ def load_problem(dtype: torch.dtype = torch.float64, device: str = "cpu") -> Sne
     noise, prior = float(saved["noise_std"]), float(saved["prior_precision"])
     data = load_snelson(gap=GAP)
     points = (data.train_inputs, data.train_targets)
-    model = mlp((1, 16, 16, 16, 1), nn.GELU)
+    model = perceptron((1, 16, 16, 16, 1), nn.GELU)
     nn.utils.vector_to_parameters(saved["theta"], model.parameters())
     exact = dims.LossSurface(model, points, dims.Gaussian(noise), prior)
 

@@ -1,7 +1,7 @@
 """Training as in the paper: Adam with weight decay on dropout networks, dropout off afterwards.
 
-The one training loop of the package (`train`), the same for many networks at once
-(`train_together`), and the builders of networks.
+The library's loop with a seed (`train`), the same for many networks at once (`train_together`),
+and the network of the images.
 """
 
 from __future__ import annotations
@@ -10,49 +10,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
-from dims.baselines.common import seeded
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-
+from dims.model import training as library
+from dims.model.training import Loss, Training, seeded
 
 WORTH_COMPILING = 2000  # steps on a GPU, where an uncompiled one is mostly overhead
 FOR_ONE_THREAD = 10**6  # parameters times points of a step
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained; the learning rate and weight decay are the paper's for all."""
-
-    epochs: int
-    batch_size: int | None = None  # None: all points at once
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
-    cosine: bool = False  # the learning rate falls to 0 along half a cosine
-
-    def rate(self, part: float) -> float:
-        """The learning rate when so much of the training is done."""
-        if not self.cosine:
-            return self.learning_rate
-        return 0.5 * self.learning_rate * (1 + math.cos(math.pi * part))
-
-
-def mlp(
-    widths: Sequence[int], activation: Callable[[], nn.Module], dropout: float = 0.0
-) -> nn.Sequential:
-    """Linear layers of the given widths, input and output included; float64."""
-    layers: list[nn.Module] = []
-    for into, out in pairwise(widths[:-1]):
-        layers += [nn.Linear(into, out), activation()]
-        if dropout > 0:
-            layers.append(nn.Dropout(dropout))
-    layers.append(nn.Linear(widths[-2], widths[-1]))
-    return nn.Sequential(*layers).double()
 
 
 def lenet(
@@ -98,26 +65,7 @@ def train(
     `report` gets the part that is done.
     """
     with seeded(seed), _threads_for(sum(p.numel() for p in model.parameters()), training):
-        model.train()
-        optimiser = torch.optim.Adam(
-            model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
-        )
-        size = training.batch_size or len(inputs)
-        steps = training.epochs * math.ceil(len(inputs) / size)
-        schedule = None
-        if training.cosine:
-            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-        for epoch in range(training.epochs):
-            order = torch.randperm(len(inputs)) if size < len(inputs) else torch.arange(len(inputs))
-            for rows in order.split(size):
-                optimiser.zero_grad()
-                loss(model(inputs[rows]), targets[rows]).backward()
-                optimiser.step()
-                if schedule is not None:
-                    schedule.step()
-            if report is not None and epoch % max(1, training.epochs // 100) == 0:
-                report(epoch / training.epochs)
-    return model.eval()
+        return library.train(model, inputs, targets, loss, training, report)
 
 
 def train_together(
@@ -154,20 +102,14 @@ def train_together(
         if inputs.is_cuda and training.epochs * math.ceil(points / size) > WORTH_COMPILING:
             losses = torch.compile(losses)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        in_order = torch.arange(points).expand(len(models), -1)
-        for epoch in range(training.epochs):
-            order = in_order
-            if size < points:
-                order = torch.stack([torch.randperm(points, generator=g) for g in generators])
-            batches = order.to(inputs.device).split(size, dim=1)
-            for number, rows in enumerate(batches):
-                part = (epoch + number / len(batches)) / training.epochs
-                optimiser.param_groups[0]["lr"] = training.rate(part)
-                optimiser.zero_grad()
-                losses(parameters, inputs[rows], targets[rows]).sum().backward()
-                optimiser.step()
-            if report is not None and epoch % max(1, training.epochs // 100) == 0:
-                report(epoch / training.epochs)
+        for part, rows in training.batches(points, generators, report):
+            if training.cosine:
+                rate = 0.5 * training.learning_rate * (1 + math.cos(math.pi * part))
+                optimiser.param_groups[0]["lr"] = rate
+            rows = rows.to(inputs.device)
+            optimiser.zero_grad()
+            losses(parameters, inputs[rows], targets[rows]).sum().backward()
+            optimiser.step()
     with torch.no_grad():
         for number, member in enumerate(models):
             for name, tensor in member.named_parameters():

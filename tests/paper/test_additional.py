@@ -19,6 +19,7 @@ from dims.commands.pages.read import read_page
 from dims.mechanics.dynamics import geodesic
 from dims.mechanics.integrate import integrate
 from dims.mechanics.solvers.dopri5 import Dopri5
+from dims.model.training import Training, perceptron
 from dims.sampling.samplers import SAMPLERS
 from dims_paper.cache import load_runs
 from dims_paper.experiments.additional import AdditionalSettings, run_additional, run_rows
@@ -29,7 +30,7 @@ from dims_paper.pages.tabular import label
 from dims_paper.pages.write import write_pages
 from dims_paper.schema import Row, Run, joined
 from dims_paper.scoring import Evaluation
-from dims_paper.training import Task, Training, mlp, train_together
+from dims_paper.training import Task, train_together
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (5, 9, 2)
@@ -39,7 +40,7 @@ SETTINGS = AdditionalSettings(members=2, swag_epochs=2, swag_rank=2, reference_d
 def small_task(dropout: float = 0.0, batch_size: int | None = 4) -> Task:
     inputs = torch.linspace(-1, 1, 11, dtype=torch.float64).unsqueeze(-1)
     return Task(
-        lambda: mlp((1, 4, 1), nn.Tanh, dropout),
+        lambda: perceptron((1, 4, 1), nn.Tanh, dropout),
         inputs,
         torch.sin(3 * inputs),
         nn.functional.mse_loss,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from dims.errors import NotAMinimumWarning
 from dims.mechanics.dynamics import dissipative
+from dims.model.training import Training
 from dims.prediction.metrics import expected_calibration_error, ood_auroc
 from dims.prediction.predictive import ClassificationPredictive
 from dims.sampling.fit import fit
@@ -40,7 +41,7 @@ from dims_paper.experiments.images.settings import (
     SubsetSettings,
 )
 from dims_paper.schema import Row, Run
-from dims_paper.training import Training, lenet, train_together
+from dims_paper.training import lenet, train_together
 
 
 def few_images(count: int = 40) -> Images:

@@ -10,12 +10,13 @@ import torch
 from typer.testing import CliRunner
 
 from dims.commands import app
-from dims.commands.pages.style import COLOURS, LABELS, colour_of
+from dims.commands.pages.style import COLOURS, LABELS
 from dims.commands.pages.trajectories import Plane, landscape, rounded
 from dims.surface.function import Surface
 from dims_paper.experiments.sinusoid import SinusoidSettings
 from dims_paper.experiments.toys import Breakdown, Curve, Sphere, Surface2d
 from dims_paper.figures import FIGURES, write_figure
+from dims_paper.figures.style import colour_of
 from dims_paper.schema import Run
 from dims_paper.scoring import function_fields
 

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 import dims
 from dims.commands.pages.trajectories import rounded
+from dims.model.training import Training, perceptron
 from dims_paper.cache import kept_run
 from dims_paper.datasets.banana import load_banana
 from dims_paper.experiments.additional import AdditionalSettings
 from dims_paper.experiments.problem import Problem, Report, run_problem
 from dims_paper.schema import Run, Scores
 from dims_paper.scoring import Evaluation, calibration, classification_scores
-from dims_paper.training import Task, Training, mlp
+from dims_paper.training import Task
 
 METRIC_NAMES = {"brier": "brier_mean"}  # a mean over the two classes
 ADDITIONAL = AdditionalSettings(reference_draws=3)
@@ -84,7 +85,7 @@ def problem_of(settings: BananaSettings) -> Problem:
             "points": rounded(shown, 4),
         },
         task=Task(
-            lambda: mlp((2, *settings.hidden, 2), nn.SiLU, settings.dropout),
+            lambda: perceptron((2, *settings.hidden, 2), nn.SiLU, settings.dropout),
             split.train_inputs,
             split.train_targets,
             summed_loss,

@@ -14,10 +14,11 @@ import dims
 from dims import Trajectories
 from dims.commands.pages.trajectories import on_a_plane, rounded
 from dims.mechanics.batch import Progress
+from dims.model.training import Training, perceptron
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import Row, Run
 from dims_paper.scoring import function_fields, movie, points
-from dims_paper.training import Task, Training, mlp
+from dims_paper.training import Task
 
 LEVELS = (0.05, 0.5, 0.95)  # quantiles over draws of the loss along the trajectories
 
@@ -59,7 +60,7 @@ def sine_task(settings: DemoSettings) -> Task:
     right = torch.linspace(1.0, 2.4, settings.points // 2, dtype=torch.float64)
     inputs = torch.cat([left, right]).unsqueeze(-1)
     return Task(
-        lambda: mlp((1, settings.width, settings.width, 1), nn.Tanh),
+        lambda: perceptron((1, settings.width, settings.width, 1), nn.Tanh),
         inputs,
         torch.sin(2 * inputs),
         lambda outputs, targets: (outputs - targets).square().sum(),

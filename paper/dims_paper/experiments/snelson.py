@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 import dims
 from dims.commands.pages.trajectories import on_a_plane, rounded, save_times
+from dims.model.training import Training, perceptron
 from dims_paper.cache import kept_run
 from dims_paper.datasets.snelson import load_snelson
 from dims_paper.experiments.additional import AdditionalSettings
 from dims_paper.experiments.problem import Problem, Report, run_problem
 from dims_paper.schema import Run
 from dims_paper.scoring import Evaluation, function_fields, movie, points
-from dims_paper.training import Task, Training, mlp
+from dims_paper.training import Task
 
 # A steeper loss per point: the learning rate of lowest training loss out of 3e-4, 1e-3, 3e-3, 1e-2.
 ADDITIONAL = AdditionalSettings(reference_draws=3, swag_lr=1e-3)
@@ -101,7 +102,7 @@ def problem_of(settings: SnelsonSettings) -> Problem:
             "points": {name: points(x, y) for name, (x, y) in parts.items()},
         },
         task=Task(
-            lambda: mlp((1, *settings.hidden, 1), nn.GELU, settings.dropout),
+            lambda: perceptron((1, *settings.hidden, 1), nn.GELU, settings.dropout),
             data.train_inputs,
             data.train_targets,
             lambda outputs, targets: (outputs - targets).square().sum(),

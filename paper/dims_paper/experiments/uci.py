@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import nn
 
 import dims
+from dims.model.training import Training, perceptron
 from dims.sampling.engine import Engine, resolve_engine
 from dims_paper.cache import kept_runs
 from dims_paper.datasets.uci import UCI_NAMES, Protocol, load_uci
@@ -17,7 +18,7 @@ from dims_paper.experiments.additional import AdditionalSettings
 from dims_paper.experiments.problem import Problem, Report, run_problem
 from dims_paper.schema import Run
 from dims_paper.scoring import Evaluation, calibration, classification_scores
-from dims_paper.training import Task, Training, mlp
+from dims_paper.training import Task
 
 # The published file of waveform holds 1 000 of its 5 000 rows; the paper's numbers are of all.
 PAPER_PROTOCOL = {"waveform": "clean"}
@@ -57,7 +58,7 @@ def problem_of(dataset: str, seed: int, settings: UciSettings) -> Problem:
         dataset=dataset,
         facts={"protocol": settings.protocol},
         task=Task(
-            lambda: mlp(widths, nn.SiLU, settings.dropout),
+            lambda: perceptron(widths, nn.SiLU, settings.dropout),
             split.train_inputs,
             split.train_targets,
             nn.functional.cross_entropy,

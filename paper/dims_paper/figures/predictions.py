@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dims.commands.pages.style import (
+from dims.commands.pages.style import LABELS
+from dims_paper.figures.style import (
     DATA_COLOUR,
     GAP_COLOUR,
-    LABELS,
     UNCERTAINTY_MAP,
     colour_of,
     method_key,

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dims.commands.pages.style import COLOURS, LOSS_MAP
+from dims.commands.pages.style import COLOURS
+from dims_paper.figures.style import LOSS_MAP
 from dims_paper.schema import Run
 
 TOWARDS_VIEWER = np.array([1.0, 0.55, 0.5]) / np.linalg.norm([1.0, 0.55, 0.5])

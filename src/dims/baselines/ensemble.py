@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer, seeded
 from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise
 from dims.model.network import BatchedNetwork
-from dims.model.shapes import RowVectors, Vector
+from dims.model.shapes import RowVectors, Vector, check_integer
+from dims.model.training import seeded
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
 from dims.surface.loss import LossSurface

@@ -12,31 +12,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dims.baselines.common import check_integer, seeded
 from dims.errors import HmcWarning, renamed_arguments
-from dims.model.shapes import RowIntegers, RowVectors, Vector
+from dims.model.shapes import RowIntegers, RowVectors, Vector, check_integer
+from dims.model.training import seeded
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
+from dims.sampling.posterior import Posterior
 from dims.surface.loss import LossSurface
 
 __all__ = ["hmc"]
-
-
-@runtime_checkable
-class Fitted(Protocol):
-    """A surface and θ* on it: a `Posterior`."""
-
-    @property
-    def surface(self) -> LossSurface: ...
-
-    @property
-    def map_parameters(self) -> Vector: ...
 
 
 class Chain(NamedTuple):
@@ -52,7 +42,7 @@ class Chain(NamedTuple):
 
 @renamed_arguments(count="draws")
 def hmc(
-    posterior: LossSurface | Fitted,
+    posterior: LossSurface | Posterior,
     draws: int,
     *,
     warmup: int = 500,
@@ -86,21 +76,18 @@ def hmc(
         >>> truth = dims.hmc(posterior, 1000, chains=4)
     """
     surface, start = _resolve(posterior)
-    for name, value in (("draws", draws), ("warmup", warmup), ("chains", chains)):
-        check_integer(name, value)
-    check_integer("max_tree_depth", max_tree_depth)
+    settings: dict[str, Any] = {
+        "warmup": check_integer("warmup", warmup),
+        "chains": check_integer("chains", chains),
+        "dense_mass": dense_mass,
+        "target_acceptance": target_acceptance,
+        "max_tree_depth": check_integer("max_tree_depth", max_tree_depth),
+    }
     check_integer("seed", seed, lowest=0)
-    if draws % chains:
+    if check_integer("draws", draws) % chains:
         raise ValueError(f"draws: {draws} draws cannot be shared by {chains} chains equally")
     if not 0 < target_acceptance < 1:
         raise ValueError(f"target_acceptance: must lie in (0, 1), got {target_acceptance}")
-    settings: dict[str, Any] = {
-        "warmup": warmup,
-        "chains": chains,
-        "dense_mass": dense_mass,
-        "target_acceptance": target_acceptance,
-        "max_tree_depth": max_tree_depth,
-    }
     return _sample(surface, start, draws // chains, settings, seed)
 
 
@@ -125,13 +112,18 @@ def _sample(
 
     finished = [run(number) for number in range(settings["chains"])]
     positions = torch.stack([chain.positions for chain in finished])
-    smallest, largest = None, None
-    if positions.shape[1] >= 4:
-        smallest = _finite(effective_sample_size(positions).min())
-        largest = _finite(split_r_hat(positions).max())
+    enough = positions.shape[1] >= 4
+    smallest = _finite(effective_sample_size(positions).min()) if enough else None
+    largest = _finite(split_r_hat(positions).max()) if enough else None
     thetas = positions.flatten(0, 1).to(surface.vector.dtype)
     divergences = [chain.divergences for chain in finished]
-    _warn(sum(divergences))
+    if any(divergences):
+        warnings.warn(
+            f"hmc: {sum(divergences)} transitions diverged, so parts of the posterior may be "
+            "missing; raise target_acceptance (0.95) or warmup",
+            HmcWarning,
+            stacklevel=4,
+        )
     return Draws(
         parameters=thetas,
         method="hmc",
@@ -193,9 +185,9 @@ def _run_chain(kernel: Any, counter: Potential, start: Vector, warmup: int, coun
 def _resolve(posterior: Any) -> tuple[LossSurface, Vector]:
     if isinstance(posterior, LossSurface):
         return posterior, posterior.initial
-    surface = getattr(posterior, "surface", None)
-    if isinstance(surface, LossSurface) and isinstance(posterior, Fitted):
-        return surface, posterior.map_parameters
+    surface, start = (getattr(posterior, name, None) for name in ("surface", "map_parameters"))
+    if isinstance(surface, LossSurface) and isinstance(start, Tensor):
+        return surface, start
     raise TypeError(
         f"posterior: expected a dims.LossSurface or what dims.fit returns, got "
         f"{type(posterior).__name__}"
@@ -213,13 +205,3 @@ def _load_pyro() -> tuple[Callable[..., Any], Callable[..., Tensor], Callable[..
 
 def _finite(number: Tensor) -> float | None:
     return float(number) if number.isfinite() else None
-
-
-def _warn(divergences: int) -> None:
-    if divergences:
-        warnings.warn(
-            f"hmc: {divergences} transitions diverged, so parts of the posterior may be missing; "
-            "raise target_acceptance (0.95) or warmup",
-            HmcWarning,
-            stacklevel=5,
-        )

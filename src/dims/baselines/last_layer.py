@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer
 from dims.curvature import Curvature, fit_curvature
 from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
 from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, given_noise, with_noise
 from dims.model.network import BatchedNetwork
+from dims.model.shapes import check_integer
 from dims.model.training_data import Inputs, collect, slice_inputs
 from dims.sampling.draws import Draws
 from dims.sampling.perturbations import perturbations

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.common import check_integer, check_positive
 from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, with_noise
 from dims.model.parameters import Selection
-from dims.model.shapes import RowVectors, Vector
+from dims.model.shapes import RowVectors, Vector, check_integer, check_positive
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
 from dims.sampling.perturbations import standard_noise

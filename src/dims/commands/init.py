@@ -6,11 +6,12 @@ import json
 import sys
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from dims.commands.exits import end
 from dims.commands.table import GAPS, read_table
 from dims.errors import TableError
 
@@ -34,9 +35,9 @@ def init(
     """
     name = str(file)[:80]
     if file.suffix != ".py" or not file.stem.isidentifier() or file.stem in sys.stdlib_module_names:
-        _refuse(f"FILE: {name!r} cannot name a module; give a name such as my_run.py")
+        end(f"FILE: {name!r} cannot name a module; give a name such as my_run.py")
     if target is not None and csv is None:
-        _refuse("--target: it is a column of a table; give --csv too")
+        end("--target: it is a column of a table; give --csv too")
     text, told = _template("entry_template.py", file.stem), ""
     if csv is not None:
         text, told = _for_table(csv, target, file.stem)
@@ -44,9 +45,9 @@ def init(
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        _refuse(f"FILE: {name} exists; give another name")
+        end(f"FILE: {name} exists; give another name")
     except (OSError, ValueError) as error:
-        _refuse(f"FILE: {name!r} cannot be written ({error})")
+        end(f"FILE: {name!r} cannot be written ({error})")
     following = (
         f"dims sample {name}:problem --store runs/first" if csv is None else f"python {name}"
     )
@@ -60,7 +61,7 @@ def _for_table(csv: Path, target: str | None, stem: str) -> tuple[str, str]:
     try:
         table = read_table(csv, target)
     except TableError as error:
-        _refuse(f"--csv: {error}")
+        end(f"--csv: {error}")
     other = {"regression": "classification", "classification": "regression"}[table.likelihood]
     text = _template("csv_template.txt", stem).format(
         csv=json.dumps(str(csv.resolve()), ensure_ascii=False),
@@ -83,8 +84,3 @@ def _for_table(csv: Path, target: str | None, stem: str) -> tuple[str, str]:
 def _template(name: str, stem: str) -> str:
     text = resources.files("dims.commands").joinpath(name).read_text("utf-8")
     return text.replace("my_run", stem)
-
-
-def _refuse(message: str) -> NoReturn:
-    print(f"dims: {' '.join(message.split())}", file=sys.stderr)
-    raise typer.Exit(2)

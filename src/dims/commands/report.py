@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from dims.commands.exits import end
 
 __all__ = ["report"]
 
@@ -31,6 +32,5 @@ def report(
     try:
         page = write_page(read_page(run), beside if out is None else out)
     except (ReportError, OSError) as error:
-        print(f"dims: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
+        end(error)
     print(f"Report: {page} ({page.stat().st_size / 1e3:.0f} kB)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 import warnings
 from collections import Counter
@@ -16,39 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dims.commands.exits import CANNOT_GO_ON, FAILED_DRAWS, INTERRUPTED, end, tell
+
 if TYPE_CHECKING:
     from dims.sampling.draws import Draws
     from dims.sampling.posterior import Posterior
 
 __all__ = ["sample"]
 
-# What the shell sees.
-CANNOT_GO_ON, BAD_INPUT, FAILED_DRAWS, INTERRUPTED = 1, 2, 3, 130
-
-
-class EngineName(StrEnum):
-    local = "local"
-    ray = "ray"
-
-
-class MethodName(StrEnum):
-    la = "la"
-    linla = "linla"
-    rla = "rla"
-    dims = "dims"
-
-
-class CurvatureName(StrEnum):
-    full = "full"
-    diagonal = "diagonal"
-    kronecker = "kronecker"
-    low_rank = "low_rank"
-
-
-class SettleName(StrEnum):
-    stiff = "stiff"
-    full = "full"
-    none = "none"
+EngineName = StrEnum("EngineName", ["local", "ray"])
+MethodName = StrEnum("MethodName", ["la", "linla", "rla", "dims"])
+CurvatureName = StrEnum("CurvatureName", ["full", "diagonal", "kronecker", "low_rank"])
+SettleName = StrEnum("SettleName", ["stiff", "full", "none"])
 
 
 def _number(text: str, low: int, high: int) -> Any:
@@ -111,11 +89,11 @@ def sample(
     Example: dims sample my_run.py:problem --store runs/first --draws 200
     """
     if address is not None and engine is not EngineName.ray:
-        _end("--address: it belongs to a cluster; add --engine ray", BAD_INPUT)
+        end("--address: it belongs to a cluster; add --engine ray")
     if out is not None and out.exists():
-        _end(f"--out: {out} exists; give another name", BAD_INPUT)
+        end(f"--out: {out} exists; give another name")
     if follow and method in (MethodName.la, MethodName.linla):
-        _end(f"--follow: draws by {method.value} have no trajectories; leave it out", BAD_INPUT)
+        end(f"--follow: draws by {method.value} have no trajectories; leave it out")
     began = time.monotonic()
     with _exit_codes(store), _one_line_warnings(), _stoppable():
         posterior = _fit(entry, device, curvature.value, refine, engine)
@@ -141,13 +119,13 @@ def _exit_codes(store: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
+        end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
     except EngineError as error:
-        _end(str(error), CANNOT_GO_ON)
+        end(error, CANNOT_GO_ON)
     except OSError as error:
-        _end(str(error.args[-1] if error.errno is None else error), CANNOT_GO_ON)
+        end(error.args[-1] if error.errno is None else error, CANNOT_GO_ON)
     except (ImportError, TypeError, ValueError) as error:
-        _end(str(error), BAD_INPUT)
+        end(error)
 
 
 def _fit(
@@ -228,26 +206,18 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
         print(f"\nIn {store}, {seconds:.1f} s")
     if failed:
         some = ", ".join(map(str, failed[:10])) + (" …" if len(failed) > 10 else "")
-        _end(
+        end(
             f"{len(failed)} of {len(draws)} draws failed ({some}); they are kept with their "
             "status: --retry-failed tries them again with a finer tolerance",
             FAILED_DRAWS,
         )
 
 
-def _end(message: str, code: int) -> NoReturn:
-    print(f"dims: {' '.join(message.split())}", file=sys.stderr)
-    raise typer.Exit(code)
-
-
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"dims: {' '.join(str(message).split())}", file=sys.stderr)
-
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
+        warnings.showwarning = lambda message, *_, **__: tell(message)
         yield
 
 

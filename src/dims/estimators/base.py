@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +18,8 @@ from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, resolve_likelihood
-from dims.model.perceptron import Standardise, perceptron
+from dims.model.shapes import check_integer, check_positive
+from dims.model.training import Training, perceptron, train
 from dims.prediction.predictive import Predictive
 from dims.sampling.draws import Draws
 from dims.sampling.fit import fit
@@ -27,6 +27,23 @@ from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import Sampler
 
 __all__ = ["DimsEstimator"]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
+
+
+class Standardise(nn.Module):
+    """(x − mean) / scale, with constants."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: np.ndarray, scale: np.ndarray) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean))
+        self.register_buffer("scale", torch.tensor(scale))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.mean) / self.scale
 
 
 class DimsEstimator(BaseEstimator):
@@ -112,19 +129,15 @@ class DimsEstimator(BaseEstimator):
 
     def _fit(self, features: np.ndarray, targets: np.ndarray, outputs: int, task: str) -> None:
         """From checked arrays to `posterior_` and `draws_`."""
-        _check_whole("epochs", self.epochs, 0)
-        _check_whole("draws", self.draws, 1)
-        _check_real("learning_rate", self.learning_rate, zero_allowed=False)
-        _check_real("weight_decay", self.weight_decay, zero_allowed=True)
+        check_integer("epochs", self.epochs, lowest=0)
+        check_integer("draws", self.draws)
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("weight_decay", self.weight_decay, or_zero=True)
         random = check_random_state(self.random_state)
         first_seed, draw_seed = (int(seed) for seed in random.randint(2**31 - 1, size=2))
         generator = torch.Generator().manual_seed(first_seed)
         inputs, answers = torch.tensor(features), torch.tensor(targets)
-        scaler = StandardScaler().fit(features)
-        network = nn.Sequential(
-            Standardise(scaler.mean_, scaler.scale_),
-            *perceptron(features.shape[1], self.hidden, outputs, self.activation, generator),
-        )
+        network = self._network(features, outputs, generator)
         self._train(network, inputs, answers, resolve_likelihood(task, outputs))
         self.posterior_ = fit(
             network,
@@ -156,19 +169,30 @@ class DimsEstimator(BaseEstimator):
                 stacklevel=3,
             )
 
+    def _network(self, features: np.ndarray, outputs: int, generator: torch.Generator) -> nn.Module:
+        """The untrained network."""
+        if self.activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise ValueError(f"activation: {self.activation!r} is unknown; there are {known}")
+        given = self.hidden
+        listed = isinstance(given, Sequence)
+        if not (listed and all(isinstance(width, Integral) and width > 0 for width in given)):
+            raise ValueError(f"hidden: expected widths of layers such as (16, 16), got {given!r}")
+        widths = [features.shape[1], *map(int, given), outputs]
+        layers = perceptron(widths, ACTIVATIONS[self.activation], generator=generator)
+        scaler = StandardScaler().fit(features)
+        return nn.Sequential(Standardise(scaler.mean_, scaler.scale_), *layers)
+
     def _train(
         self, network: nn.Module, inputs: Tensor, targets: Tensor, likelihood: Likelihood
     ) -> None:
-        optimiser = torch.optim.Adam(
-            network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
-        )
         targets = likelihood.check_targets(network(inputs), targets)
-        with torch.enable_grad():
-            for _ in range(self.epochs):
-                optimiser.zero_grad()
-                loss = likelihood.negative_log(network(inputs), targets).mean()
-                loss.backward()
-                optimiser.step()
+
+        def loss(outputs: Tensor, answers: Tensor) -> Tensor:
+            return likelihood.negative_log(outputs, answers).mean()
+
+        training = Training(self.epochs, None, self.learning_rate, self.weight_decay)
+        train(network, inputs, targets, loss, training)
         if not all(parameter.isfinite().all() for parameter in network.parameters()):
             raise ValueError(
                 f"learning_rate: training diverged at {self.learning_rate}; choose a smaller one"
@@ -178,15 +202,3 @@ class DimsEstimator(BaseEstimator):
         check_is_fitted(self)
         features = validate_data(self, X, reset=False, dtype=np.float64)
         return self.draws_.predict(torch.tensor(features))
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
-
-
-def _check_real(name: str, value: Any, zero_allowed: bool) -> None:
-    if not isinstance(value, Real) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name}: expected a finite number, not negative, got {value!r}")
-    if value == 0 and not zero_allowed:
-        raise ValueError(f"{name}: must not be 0")

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Self
 
-__all__ = ["Status"]
+__all__ = ["CodedStatus", "Status"]
 
 
-class Status(Enum):
+class CodedStatus(Enum):
+    """How a row ended: the integer that tensors hold, and a sentence on what to do."""
+
+    def __init__(self, code: int, advice: str) -> None:
+        self.code = code
+        self.advice = advice
+
+    @classmethod
+    def from_code(cls, code: int) -> Self:
+        """The status that has this code."""
+        return next(status for status in cls if status.code == code)
+
+
+class Status(CodedStatus):
     """How a trajectory ended, and what to do about it.
 
     Attributes:
@@ -35,16 +49,7 @@ class Status(Enum):
         "check the model for overflow, or use a smaller start velocity",
     )
 
-    def __init__(self, code: int, advice: str) -> None:
-        self.code = code
-        self.advice = advice
-
     @property
     def ok(self) -> bool:
         """Whether the trajectory ended as asked."""
         return self in (Status.FINISHED, Status.AT_REST)
-
-    @classmethod
-    def from_code(cls, code: int) -> Status:
-        """The status that has this code."""
-        return next(status for status in cls if status.code == code)

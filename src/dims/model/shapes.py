@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 __all__ = ["RowFlags", "RowIntegers", "RowScalars", "RowVectors", "Times", "Vector"]
-__all__ += ["check_positive", "check_prior", "check_rows", "check_vectors"]
+__all__ += ["check_integer", "check_positive", "check_prior", "check_rows", "check_vectors"]
 
 if TYPE_CHECKING or find_spec("jaxtyping") is None:
     from typing import Annotated as Bool
@@ -50,10 +51,20 @@ def check_vectors(thetas: Tensor, vectors: Tensor) -> None:
         )
 
 
-def check_positive(name: str, value: float) -> float:
-    """A positive, finite number as a float."""
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name}: must be positive and finite, got {value}")
+def check_integer(name: str, value: Any, lowest: int = 1) -> int:
+    """A whole number of at least `lowest`, as an int."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and lowest <= value < 2**63):
+        raise ValueError(f"{name}: expected a whole number, at least {lowest}, got {value!r}")
+    return int(value)
+
+
+def check_positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """A finite number, positive or, with `or_zero`, not negative, as a float."""
+    known = isinstance(value, (Real, Tensor)) and math.isfinite(value)
+    if not (known and (value >= 0 if or_zero else value > 0)):
+        kind = "finite and not negative" if or_zero else "positive and finite"
+        raise ValueError(f"{name}: must be {kind}, got {value!r}")
     return float(value)
 
 

@@ -26,7 +26,6 @@ some is left (T decays like 1/t²), whereas the draw is a place.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,8 +34,15 @@ from torch import Tensor
 
 from dims.curvature.krylov import Krylov, lanczos
 from dims.model.network import BatchedNetwork
-from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, check_rows
-from dims.sampling.settle import prior_curvature
+from dims.model.shapes import (
+    RowFlags,
+    RowIntegers,
+    RowScalars,
+    RowVectors,
+    check_integer,
+    check_positive,
+)
+from dims.sampling.settle import prior_curvature, rows_in_memory
 from dims.surface.base import BaseSurface
 from dims.surface.loss import LossSurface
 
@@ -49,7 +55,6 @@ FLAT_SHARE = 1e-6  # ε in units of λ_max, where there is no prior
 FLAT_ROUNDING = 100.0  # ε is at least so many units of rounding of λ_max
 RESOLUTION = 0.01  # eigenvalues are wanted to this share of ε
 LEAK = 0.05  # the share of ‖g‖ that may be missed when the gain is computed
-MEMORY = 2**30  # bytes of Krylov vectors alive at once
 
 
 class Verdict(Enum):
@@ -131,24 +136,19 @@ def certify(
     Example:
         >>> dims.certify(posterior.surface, draws.parameters).verdict
     """
-    if not isinstance(surface, BaseSurface):
-        raise TypeError(f"surface: expected a Surface or LossSurface, got {type(surface).__name__}")
-    check_rows("thetas", thetas)
-    _check_positive("flat_curvature", flat_curvature)
-    _check_positive("negligible_gain", negligible_gain)
+    parts = rows_in_memory(surface, thetas, check_integer("max_products", max_products))
     for name, given in (("kinetic_energy", kinetic_energy), ("displacement", displacement)):
         if given is not None and given.shape != thetas.shape[:1]:
             raise ValueError(f"{name}: expected {len(thetas)} numbers, got {tuple(given.shape)}")
-    if max_products < 1:
-        raise ValueError(f"max_products: must be at least 1, got {max_products}")
     scale = surface.loss_scale if isinstance(surface, LossSurface) else 1.0
-    bar = NEGLIGIBLE_GAIN * scale if negligible_gain is None else negligible_gain
-    floor = flat_limit(surface) if flat_curvature is None else flat_curvature
+    usual = NEGLIGIBLE_GAIN * scale
+    bar = check_positive("negligible_gain", usual if negligible_gain is None else negligible_gain)
+    floor = flat_limit(surface)
+    if flat_curvature is not None:
+        floor = check_positive("flat_curvature", flat_curvature)
     examiner = _Examiner(surface, floor, 0.0 if floor > 0 else FLAT_SHARE, max_products, seed)
-    size = thetas.shape[1]
-    row_bytes = (min(max_products, size) + 1) * size * thetas.element_size()
-    parts = [examiner(rows) for rows in thetas.detach().split(max(1, MEMORY // row_bytes))]
-    found = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    measured = [examiner(rows) for rows in parts]
+    found = {name: torch.cat([part[name] for part in measured]) for name in measured[0]}
     nothing = torch.full_like(found["loss"], torch.nan)
     return Certificates(
         **found,
@@ -156,11 +156,6 @@ def certify(
         displacement=nothing if displacement is None else displacement,
         verdict=_verdicts(found, bar),
     )
-
-
-def _check_positive(name: str, number: float | None) -> None:
-    if number is not None and not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name}: must be positive and finite, got {number}")
 
 
 def flat_limit(surface: BaseSurface | BatchedNetwork) -> float:
@@ -176,17 +171,16 @@ def _verdicts(found: dict[str, Tensor], bar: float) -> list[Verdict]:
     # A Ritz value is never below the smallest eigenvalue, but for rounding: a saddle is certain.
     saddle = smallest < -flat
     doubtful = smallest - error < -flat
-    verdicts = []
-    for i in range(len(gain)):
-        if not known[i]:
-            verdicts.append(Verdict.UNDECIDED)
-        elif moving[i]:
-            verdicts.append(Verdict.NOT_AT_REST)
-        elif saddle[i]:
-            verdicts.append(Verdict.SADDLE)
-        else:
-            verdicts.append(Verdict.UNDECIDED if doubtful[i] else Verdict.MINIMUM)
-    return verdicts
+    tests = (  # the first that holds decides
+        (~known, Verdict.UNDECIDED),
+        (moving, Verdict.NOT_AT_REST),
+        (saddle, Verdict.SADDLE),
+        (doubtful, Verdict.UNDECIDED),
+    )
+    return [
+        next((verdict for flags, verdict in tests if flags[row]), Verdict.MINIMUM)
+        for row in range(len(gain))
+    ]
 
 
 @dataclass(frozen=True)

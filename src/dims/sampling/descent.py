@@ -9,12 +9,13 @@ in the time t. Both reaches take |λ| for λ, so that negative curvature is left
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from dims.curvature.krylov import Krylov, QuadraticModel, Reach, lanczos
+from dims.mechanics.rows import map_tensors, select_rows
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors
 from dims.surface.base import BaseSurface
 
@@ -111,7 +112,7 @@ def descend(surface: BaseSurface, positions: RowVectors, plan: Plan) -> Descent:
         rows = (state.status == RUNNING).nonzero().squeeze(-1)
         if len(rows) == 0:
             return state
-        part = _judge(_advance(_rows_of(state, rows), surface, plan), plan)
+        part = _judge(_advance(select_rows(state, rows), surface, plan), plan)
         state = _put(state, rows, part)
 
 
@@ -137,7 +138,7 @@ def _advance(state: Descent, surface: BaseSurface, plan: Plan) -> Descent:
     state = replace(state, evaluations=state.evaluations + model.krylov.size)
     pending = torch.arange(len(limit), device=limit.device)
     for attempt in range(TRIES):
-        part, t = _rows_of(state, pending), time[pending]
+        part, t = select_rows(state, pending), time[pending]
         trial, kept = _try(part, model.select(pending), surface, t)
         moved = kept >= ENOUGH
         if attempt == 0:
@@ -146,8 +147,8 @@ def _advance(state: Descent, surface: BaseSurface, plan: Plan) -> Descent:
             after = t
         trial = replace(trial, step=after)
         stayed = replace(part, evaluations=trial.evaluations)
-        state = _put(state, pending[moved], _rows_of(trial, moved))
-        state = _put(state, pending[~moved], _rows_of(stayed, ~moved))
+        state = _put(state, pending[moved], select_rows(trial, moved))
+        state = _put(state, pending[~moved], select_rows(stayed, ~moved))
         time = time.index_copy(0, pending, SHRINK * t)
         pending = pending[~moved]
         if len(pending) == 0:
@@ -217,14 +218,6 @@ def _model(state: Descent, surface: BaseSurface, plan: Plan) -> QuadraticModel:
     )
 
 
-def _rows_of(state: Descent, rows: Tensor) -> Descent:
-    return Descent(*(getattr(state, field.name)[rows] for field in fields(state)))
-
-
 def _put(whole: Descent, rows: Tensor, part: Descent) -> Descent:
     """The rows of a part, back in their places."""
-    columns = {
-        field.name: getattr(whole, field.name).index_copy(0, rows, getattr(part, field.name))
-        for field in fields(whole)
-    }
-    return replace(whole, **columns)
+    return map_tensors(lambda old, new: old.index_copy(0, rows, new), whole, part)

@@ -15,18 +15,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
 
 import torch
 from torch import Tensor
 
+from dims.mechanics.status import CodedStatus
 from dims.model.network import BatchedNetwork
-from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, check_rows
+from dims.model.shapes import (
+    RowFlags,
+    RowIntegers,
+    RowScalars,
+    RowVectors,
+    check_integer,
+    check_rows,
+)
 from dims.sampling import descent
 from dims.sampling.descent import Descent, Plan
 from dims.surface.base import BaseSurface
 
-__all__ = ["SettleStatus", "Settled", "prior_curvature", "settle"]
+__all__ = ["SettleStatus", "Settled", "prior_curvature", "rows_in_memory", "settle"]
 
 TOLERANCE = 1e-6  # ‖g‖ ≤ 1e-6·(1 + |L|) is a minimum for all purposes
 FLAT_SHARE = 0.1  # δ·τ: the share of its distance that a flat mode moves
@@ -35,7 +42,7 @@ MAX_EVALUATIONS = {"stiff": 20_000, "full": 100_000}
 MEMORY = 2**30  # bytes of Krylov vectors alive at once
 
 
-class SettleStatus(Enum):
+class SettleStatus(CodedStatus):
     """How settling ended for a row, and what to do about it."""
 
     SETTLED = (descent.ARRIVED, "the gradient reached its goal")
@@ -59,18 +66,10 @@ class SettleStatus(Enum):
         "status of its trajectory",
     )
 
-    def __init__(self, code: int, advice: str) -> None:
-        self.code = code
-        self.advice = advice
-
     @property
     def ok(self) -> bool:
         """Whether the row is at rest as asked: its gradient small, or along flat directions."""
         return self in (SettleStatus.SETTLED, SettleStatus.TIME_SPENT)
-
-    @classmethod
-    def from_code(cls, code: int) -> SettleStatus:
-        return next(status for status in cls if status.code == code)
 
 
 @dataclass(frozen=True)
@@ -131,16 +130,19 @@ def settle(
         >>> settled = dims.settle(posterior.surface, draws.parameters, "full")
         >>> settled.positions, settled.gradient_norm
     """
+    plan = _plan(surface, method, reduction, max_time, max_evaluations)
+    parts = rows_in_memory(surface, thetas, plan.max_space)
+    return _report(thetas.detach(), [descent.descend(surface, rows, plan) for rows in parts])
+
+
+def rows_in_memory(surface: BaseSurface, thetas: Tensor, space: int) -> tuple[Tensor, ...]:
+    """Checked rows, in parts whose Krylov vectors fit in memory: at most `space` for each row."""
     if not isinstance(surface, BaseSurface):
         raise TypeError(f"surface: expected a Surface or LossSurface, got {type(surface).__name__}")
     check_rows("thetas", thetas)
-    plan = _plan(surface, method, reduction, max_time, max_evaluations)
-    thetas = thetas.detach()
     size = thetas.shape[1]
-    row_bytes = (min(plan.max_space, size) + 1) * size * thetas.element_size()
-    together = max(1, MEMORY // row_bytes)
-    ends = [descent.descend(surface, rows, plan) for rows in thetas.split(together)]
-    return _report(thetas, ends)
+    row_bytes = (min(space, size) + 1) * size * thetas.element_size()
+    return thetas.detach().split(max(1, MEMORY // row_bytes))
 
 
 def _plan(
@@ -158,8 +160,8 @@ def _plan(
         raise ValueError(f"max_time: must be positive, got {max_time}")
     if method == "full" and (max_time is not None or reduction != 100.0):
         raise ValueError("max_time, reduction: for method 'stiff' only; 'full' has a fixed goal")
-    if max_evaluations is not None and max_evaluations < 1:
-        raise ValueError(f"max_evaluations: must be at least 1, got {max_evaluations}")
+    if max_evaluations is None:
+        max_evaluations = MAX_EVALUATIONS[method]
     if max_time is None:
         max_time = _flat_time(surface) if method == "stiff" else math.inf
     return Plan(
@@ -167,7 +169,7 @@ def _plan(
         reduction=reduction if method == "stiff" else math.inf,
         tolerance=TOLERANCE,
         max_time=max_time,
-        max_evaluations=MAX_EVALUATIONS[method] if max_evaluations is None else max_evaluations,
+        max_evaluations=check_integer("max_evaluations", max_evaluations),
         max_space=MAX_SPACE[method],
     )
 

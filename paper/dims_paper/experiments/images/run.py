@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.baselines.common import seeded
 from dims.mechanics.batch import Progress
 from dims.model.torch_support.tf32 import convolutions_round
+from dims.model.training import Training, seeded
 from dims_paper.cache import kept_network, kept_tensors
 from dims_paper.datasets.images import Images, load_images
 from dims_paper.experiments.images.scores import (
@@ -33,7 +33,7 @@ from dims_paper.experiments.images.settings import SIGNS, ImageSettings
 from dims_paper.experiments.problem import Report
 from dims_paper.schema import Row, Run
 from dims_paper.scoring import Evaluation, draws_of
-from dims_paper.training import Training, train_together
+from dims_paper.training import train_together
 
 Look = tuple[dims.Draws, dict[str, Any]]  # draws at a time, and the fields of their row
 

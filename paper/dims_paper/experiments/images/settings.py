@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from dims_paper.training import Training, lenet
+from dims.model.training import Training
+from dims_paper.training import lenet
 
 # η₀ and the times t₁ at which the paper's tables look, for the seeds of its appendix.
 SEED_RUNS: dict[int, tuple[float, tuple[float, ...]]] = {

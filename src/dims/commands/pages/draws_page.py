@@ -13,28 +13,20 @@ from torch import Tensor
 
 from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
 from dims.commands.pages.style import LABELS
-from dims.errors import DrawsFileError, ReportError
+from dims.errors import ReportError
 from dims.mechanics.status import Status
 from dims.sampling.certificate import Verdict
 from dims.sampling.draws.container import ROW_NUMBERS
+from dims.sampling.draws.file import check_tensors
 from dims.sampling.draws.header import parse_header
 from dims.sampling.draws.storage import read
 from dims.sampling.store.folder import read_small
+from dims.sampling.store.manifest import MANIFEST, read_manifest
 
-__all__ = [
-    "CONFIDENCE",
-    "TRAJECTORIES",
-    "SavedDraws",
-    "beside",
-    "draws_page",
-    "read_beside",
-    "read_draws",
-    "read_store",
-]
+__all__ = ["TRAJECTORIES", "beside", "draws_page", "read_beside", "read_draws", "read_store"]
 
 TRAJECTORIES, CONFIDENCE = "trajectories", "confidence"  # optional files next to the draws
-LARGEST_MANIFEST = 2**20  # bytes
-LARGEST_BESIDE = 2**24
+LARGEST_BESIDE = 2**24  # bytes
 SHOWN_PLACES = 500  # draws in the plot of parameter space
 
 COLUMNS = {
@@ -79,20 +71,15 @@ def read_draws(path: Path) -> SavedDraws:
     """
     text, tensors = read(path)
     header = parse_header(text)
-    numbers = {name: tensors.get(name, torch.empty(0)) for name in (*ROW_NUMBERS, "evaluations")}
-    parameters, centre = tensors.get("parameters"), tensors.get("map_parameters")
-    codes = tensors.get("status")
-    if parameters is None or centre is None or codes is None:
-        raise DrawsFileError("tensors of the draws are missing; create the file again")
-    rows = len(parameters)
-    if any(value.shape != (rows,) for value in (*numbers.values(), codes)):
-        raise DrawsFileError("its tensors have different numbers of draws; create the file again")
+    check_tensors(tensors, header)
+    parameters = tensors["parameters"]
+    rows, size = parameters.shape
     names = {status.code: status.name for status in Status}
     facts: list[list[Any]] = [
         ["method", header.method],
         ["draws", rows],
         ["seed", str(header.seed)],
-        ["parameters", parameters.shape[1]],
+        ["parameters", size],
         ["training points", header.points],
         ["likelihood", header.likelihood_text],
         ["loss at θ*", header.loss_at_map],
@@ -104,10 +91,10 @@ def read_draws(path: Path) -> SavedDraws:
         facts=facts,
         settings=pairs(header.settings) if header.settings else [],
         versions=pairs(versions) if isinstance(versions, dict) and versions else [],
-        status=[names.get(code, "none") for code in codes.tolist()],
+        status=[names.get(code, "none") for code in tensors["status"].tolist()],
         verdict=list(header.verdict) if header.verdict else ["none"] * rows,
-        numbers=numbers,
-        offsets=parameters[:SHOWN_PLACES] - centre,
+        numbers={name: tensors[name] for name in (*ROW_NUMBERS, "evaluations")},
+        offsets=parameters[:SHOWN_PLACES] - tensors["map_parameters"],
     )
 
 
@@ -121,17 +108,12 @@ def read_store(folder: Path) -> SavedDraws:
         The draws of all chunks.
 
     Raises:
-        ReportError: The manifest is not valid, or no chunk is finished.
+        StoreError: The manifest is not valid.
+        ReportError: No chunk is finished.
     """
-    path = folder / "manifest.json"
-    if path.stat().st_size > LARGEST_MANIFEST:
-        raise ReportError(f"{path}: too large for a manifest")
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: not a valid manifest ({error})") from error
+    manifest = read_manifest(folder / MANIFEST)
     files = sorted(folder.glob("chunk_*.safetensors"))
-    if not isinstance(manifest, dict) or not files:
+    if not files:
         raise ReportError(f"{folder}: no chunk is finished yet; sample first")
     chunks = [read_draws(file) for file in files]
     rows = sum(len(chunk.status) for chunk in chunks)
@@ -173,9 +155,8 @@ def read_beside(place: Path, method: str) -> dict[str, Any]:
                 label = LABELS.get(method, method)
                 found[name] = [{"method": label, "sets": confidence_sets(entry, "test")}]
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise ReportError(
-                f"{path}: cannot be shown ({error!r}); create it again or remove it"
-            ) from error
+            advice = "create it again or remove it"
+            raise ReportError(f"{path}: cannot be shown ({error!r}); {advice}") from error
     return found
 
 

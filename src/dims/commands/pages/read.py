@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dims.commands.pages.draws_page import draws_page, read_beside, read_draws, read_store
-from dims.errors import DrawsFileError, ReportError
+from dims.errors import DrawsFileError, ReportError, StoreError
+from dims.sampling.store.manifest import MANIFEST
 
 __all__ = ["read_page"]
 
@@ -30,13 +31,11 @@ def read_page(place: Path) -> dict[str, Any]:
     if not place.exists():
         raise ReportError(f"{place}: no such file or folder")
     try:
-        if place.is_dir() and (place / "manifest.json").exists():
-            draws = read_store(place)
+        store = place.is_dir() and (place / MANIFEST).exists()
+        if store or place.suffix == ".safetensors":
+            draws = read_store(place) if store else read_draws(place)
             return draws_page(draws, read_beside(place, draws.method))
-        if place.suffix == ".safetensors":
-            draws = read_draws(place)
-            return draws_page(draws, read_beside(place, draws.method))
-    except DrawsFileError as error:
+    except (DrawsFileError, StoreError) as error:
         raise ReportError(f"{place}: {error}") from error
     for entry in entry_points(group="dims.pages"):
         page: dict[str, Any] | None = entry.load()(place)

@@ -1,24 +1,8 @@
-"""One style for all figures: safe for colour blindness, one colour per method everywhere."""
+"""One colour and one label per method everywhere; the palette is safe for colour blindness."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
-__all__ = [
-    "COLOURS",
-    "DATA_COLOUR",
-    "GAP_COLOUR",
-    "LABELS",
-    "LOSS_MAP",
-    "UNCERTAINTY_MAP",
-    "colour_of",
-    "figure_style",
-    "method_key",
-    "save_figure",
-]
+__all__ = ["COLOURS", "LABELS"]
 
 # Okabe and Ito's palette; "gravity" and "damped" are the dynamics between RLA and DiMS.
 COLOURS = {
@@ -47,56 +31,3 @@ LABELS = {
     "gravity": "gravity",
     "damped": "damped",
 }
-# Perceptually uniform, and readable in greyscale.
-LOSS_MAP = "cividis"
-UNCERTAINTY_MAP = "magma"
-DATA_COLOUR, GAP_COLOUR = "#B22222", "#FFFFFF"
-
-
-def method_key(name: str) -> str:
-    """The key of a method name in results: "DiMS settled" → "dims_settled"."""
-    return name.lower().replace(" ", "_").replace("-", "_")
-
-
-def colour_of(name: str) -> str:
-    """The colour of a method; grey if it has none."""
-    return COLOURS.get(method_key(name), "#777777")
-
-
-@contextmanager
-def figure_style() -> Iterator[Any]:
-    """A context with matplotlib.pyplot in this style; global settings do not change."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'dims[cli]'") from error
-    matplotlib.use("Agg", force=False)
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(
-        {
-            "figure.dpi": 130,
-            "figure.constrained_layout.use": True,
-            "font.size": 9,
-            "axes.titlesize": 10,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.grid": True,
-            "grid.alpha": 0.25,
-            "legend.frameon": False,
-            "pdf.fonttype": 42,  # searchable text
-        }
-    ):
-        yield plt
-
-
-def save_figure(figure: Any, path: Path) -> list[Path]:
-    """Write a PNG and a PDF without dates, so that equal figures give equal files."""
-    import matplotlib.pyplot as plt
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
-    figure.savefig(written[0], metadata={"Software": None})
-    figure.savefig(written[1], metadata={"CreationDate": None})
-    plt.close(figure)
-    return written

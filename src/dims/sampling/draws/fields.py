@@ -22,6 +22,7 @@ __all__ = [
     "check_parameters",
     "checked_fields",
     "row_indices",
+    "tensor_kinds",
 ]
 
 # Methods whose draws are points of the tangent space at θ*, read by the linearised network.
@@ -43,26 +44,41 @@ SAVED_TENSORS = ("saved", "saved_loss", "saved_gradient_norm", "saved_kinetic_en
 ROW_TENSORS = ("parameters", "evaluations", *ROW_NUMBERS, *SAVED_TENSORS)
 
 
+def tensor_kinds(
+    dtype: torch.dtype, rows: int, size: int, times: int
+) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+    """Precision and shape of every tensor of `rows` draws of `size` parameters."""
+    return {
+        "parameters": (dtype, (rows, size)),
+        "map_parameters": (dtype, (size,)),
+        "evaluations": (torch.int64, (rows,)),
+        **dict.fromkeys(ROW_NUMBERS, (torch.float64, (rows,))),
+        "times": (torch.float64, (times,)),
+        "saved": (dtype, (rows, times, size)),
+        **dict.fromkeys(SAVED_TENSORS[1:], (torch.float64, (rows, times))),
+    }
+
+
 def checked_fields(draws: Draws) -> dict[str, Any]:
     """The fields in their precision and on one device; those left out are filled with NaN."""
     if not isinstance(draws.method, str) or not draws.method:
         raise ValueError(f"method: expected a name such as 'dims', got {draws.method!r}")
     check_parameters("parameters", draws.parameters, 2, draws.surface.vector)
     check_parameters("map_parameters", draws.map_parameters, 1, draws.surface.vector)
-    rows, device = len(draws.parameters), draws.parameters.device
-    filled: dict[str, Any] = {
-        "parameters": draws.parameters.detach(),
-        "map_parameters": draws.map_parameters.detach(),
-        "settings": _check_settings(draws.settings),
-        **_checked_saved(draws),
-    }
-    for name in ROW_NUMBERS:
-        known = _check_rows(name, getattr(draws, name), rows)
-        unknown = torch.full((rows,), torch.nan, dtype=torch.float64)
-        filled[name] = (unknown if known is None else known).to(device, torch.float64)
-    counts = _check_rows("evaluations", draws.evaluations, rows)
-    counts = torch.zeros(rows) if counts is None else counts
-    filled["evaluations"] = counts.to(device, torch.int64)
+    if draws.times.ndim != 1:
+        raise ValueError(f"times: expected shape (times,), got {tuple(draws.times.shape)}")
+    (rows, size), times = draws.parameters.shape, len(draws.times)
+    filled: dict[str, Any] = {"settings": _check_settings(draws.settings)}
+    for name, (kind, shape) in tensor_kinds(draws.parameters.dtype, rows, size, times).items():
+        values = getattr(draws, name).detach()
+        left_out = values.ndim == 1 and len(values) == 0
+        if left_out and (name not in SAVED_TENSORS or times == 0):
+            values = torch.full(shape, 0 if name == "evaluations" else torch.nan, dtype=kind)
+        if values.shape != shape:
+            raise ValueError(f"{name}: expected shape {shape}, got {tuple(values.shape)}")
+        # θ* may lie elsewhere.
+        device = values.device if name == "map_parameters" else draws.parameters.device
+        filled[name] = values.to(device, kind)
     for name in ("status", "verdict"):
         entries = getattr(draws, name)
         if entries and len(entries) != rows:
@@ -70,25 +86,6 @@ def checked_fields(draws: Draws) -> dict[str, Any]:
     filled["status"] = list(draws.status) or [None] * rows
     filled["verdict"] = None if draws.verdict is None else list(draws.verdict)
     return filled
-
-
-def _checked_saved(draws: Draws) -> dict[str, Tensor]:
-    """What was saved at each time, (draws, times, ...); nothing where it was left out."""
-    if draws.times.ndim != 1:
-        raise ValueError(f"times: expected shape (times,), got {tuple(draws.times.shape)}")
-    (rows, size), count = draws.parameters.shape, len(draws.times)
-    device = draws.parameters.device
-    checked = {"times": draws.times.detach().to(device, torch.float64)}
-    for name in SAVED_TENSORS:
-        shape = (rows, count, size) if name == "saved" else (rows, count)
-        dtype = draws.parameters.dtype if name == "saved" else torch.float64
-        values = getattr(draws, name).detach()
-        if values.ndim == 1 and len(values) == 0 and count == 0:
-            values = values.new_empty(shape)
-        if values.shape != shape:
-            raise ValueError(f"{name}: expected shape {shape}, got {tuple(values.shape)}")
-        checked[name] = values.to(device, dtype)
-    return checked
 
 
 def check_parameters(name: str, tensor: Any, ndim: int, vector: ParameterVector) -> None:
@@ -99,15 +96,6 @@ def check_parameters(name: str, tensor: Any, ndim: int, vector: ParameterVector)
     if tensor.ndim != ndim or tensor.shape[-1] != vector.size:
         expected = f"(draws, {vector.size})" if ndim == 2 else f"({vector.size},)"
         raise ValueError(f"{name}: expected shape {expected}, got {tuple(tensor.shape)}")
-
-
-def _check_rows(name: str, values: Tensor, rows: int) -> Tensor | None:
-    """One number for each draw, or None where they were left out."""
-    if values.ndim == 1 and len(values) == 0:
-        return None
-    if values.shape != (rows,):
-        raise ValueError(f"{name}: expected shape ({rows},), got {tuple(values.shape)}")
-    return values.detach()
 
 
 def _check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

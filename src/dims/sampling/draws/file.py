@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,14 @@ from dims.errors import DrawsFileError
 from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
 from dims.sampling.draws.container import Draws
-from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS
+from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS, tensor_kinds
 from dims.sampling.draws.header import Header, parse_header, write_header
 from dims.sampling.draws.signature import check_probe, check_signature, probe
 from dims.sampling.draws.storage import read, write
 from dims.sampling.files import refuse_existing
 from dims.surface.loss import LossSurface
 
-__all__ = ["SavedNetwork", "load", "save"]
+__all__ = ["SavedNetwork", "check_tensors", "load", "save"]
 
 NO_STATUS = -1
 
@@ -88,7 +89,7 @@ def load(
         header = parse_header(text)
         copied = copy.deepcopy(model)
         check_signature(header.entries, header.constants, copied, header.sampled)
-        _check_tensors(tensors, header)
+        check_tensors(tensors, header)
         theta = tensors["map_parameters"]
         _set_parameters(copied, header.sampled, theta)
         surface = _build_surface(copied, data, header, tensors, memory_budget)
@@ -181,32 +182,23 @@ def _check_data(surface: LossSurface, header: Header) -> None:
         )
 
 
-def _check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
+def check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
     """Every tensor of the file in the shape, precision and range it must have.
 
     Those of saved times are in files of draws that have some.
     """
-    size = sum(_numel(entry.shape) for entry in header.entries if entry.role == "sampled")
-    dtype = getattr(torch, next(e.dtype for e in header.entries if e.role == "sampled"))
+    sampled = [entry for entry in header.entries if entry.role == "sampled"]
+    size = sum(math.prod(entry.shape) for entry in sampled)
+    dtype = getattr(torch, sampled[0].dtype)
     rows = len(tensors["parameters"]) if tensors.get("parameters", torch.empty(())).ndim else 0
-    expected = {
-        "parameters": (dtype, (rows, size)),
-        "map_parameters": (dtype, (size,)),
-        "evaluations": (torch.int64, (rows,)),
-        "status": (torch.int64, (rows,)),
-        **dict.fromkeys(ROW_NUMBERS, (torch.float64, (rows,))),
-    }
-    if "times" in tensors:
-        count = tensors["times"].numel()
-        expected |= {
-            "times": (torch.float64, (count,)),
-            "saved": (dtype, (rows, count, size)),
-            **dict.fromkeys(SAVED_TENSORS[1:], (torch.float64, (rows, count))),
-        }
-    for name, (kind, shape) in expected.items():
-        if name not in tensors:
+    times = tensors.get("times")
+    expected = tensor_kinds(dtype, rows, size, 0 if times is None else times.numel())
+    for name, (kind, shape) in {**expected, "status": (torch.int64, (rows,))}.items():
+        tensor = tensors.get(name)
+        if tensor is None and times is None and name in ("times", *SAVED_TENSORS):
+            continue
+        if tensor is None:
             raise DrawsFileError(f"the file has no tensor {name!r}")
-        tensor = tensors[name]
         if tensor.dtype != kind or tensor.shape != shape:
             raise DrawsFileError(
                 f"tensor {name!r} is {tensor.dtype} of shape {tuple(tensor.shape)}, "
@@ -223,7 +215,3 @@ def _check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
     shape_fits = prior.ndim == 0 or prior.shape == (size,)
     if prior.dtype != dtype or not shape_fits or not (prior.isfinite() & (prior >= 0)).all():
         raise DrawsFileError("tensor 'prior_precision' is missing, misshapen or negative")
-
-
-def _numel(shape: list[int]) -> int:
-    return torch.Size(shape).numel()

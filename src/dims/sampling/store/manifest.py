@@ -17,7 +17,7 @@ from dims.sampling.files import write_text_atomically
 from dims.sampling.store.folder import read_small
 from dims.surface.loss import LossSurface
 
-__all__ = ["agree", "digest_of", "fingerprint"]
+__all__ = ["MANIFEST", "agree", "digest_of", "fingerprint", "read_manifest"]
 
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 2**20  # bytes; a larger one is not a manifest
@@ -62,7 +62,7 @@ def agree(
             raise StoreError(f"{place}: cannot be written to; make it writable, or give another")
         write_text_atomically(path, json.dumps(wanted, indent=1))
         return wanted
-    found = _read(path)
+    found = read_manifest(path)
     threads = found.get("threads")
     if isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= MOST_THREADS:
         wanted["threads"] = threads
@@ -81,16 +81,17 @@ def agree(
     return {**wanted, "settings": settings}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a store."""
     content = read_small(path, LARGEST_MANIFEST)
     if content is None:
         raise StoreError(f"{path}: too large for a manifest, or not a file; give another folder")
     try:
         found = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: not a manifest ({error}); give another folder") from error
+        raise StoreError(f"{path}: not a valid manifest ({error}); give another folder") from error
     if not isinstance(found, dict):
-        raise StoreError(f"{path}: not a manifest; give another folder")
+        raise StoreError(f"{path}: not a valid manifest; give another folder")
     return found
 
 
