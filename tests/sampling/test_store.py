@@ -14,7 +14,7 @@ from torch import nn
 
 import dims
 from dims.sampling.engine import Work
-from dims.sampling.store import failed_rows
+from dims.sampling.store.run import failed_rows
 
 COUNT, CHUNK = 7, 3
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Self
+from typing import TypeVar
 
 __all__ = ["CodedStatus", "Status"]
+
+Kind = TypeVar("Kind", bound="CodedStatus")
 
 
 class CodedStatus(Enum):
@@ -16,7 +18,7 @@ class CodedStatus(Enum):
         self.advice = advice
 
     @classmethod
-    def from_code(cls, code: int) -> Self:
+    def from_code(cls: type[Kind], code: int) -> Kind:
         """The status that has this code."""
         return next(status for status in cls if status.code == code)
 
@@ -34,7 +36,7 @@ class Status(CodedStatus):
         []
     """
 
-    RUNNING = (0, "still moving")
+    RUNNING = (0, "still moving; run it to its end")
     FINISHED = (1, "reached max_time")
     AT_REST = (2, "met the stop condition")
     BUDGET_SPENT = (3, "used max_evaluations before max_time; raise it, or loosen the tolerance")

@@ -18,13 +18,14 @@ from dims.errors import renamed_arguments, warn_renamed
 from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Friction
 from dims.mechanics.solvers.base import Solver
-from dims.model.shapes import RowVectors, Vector
+from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.perturbations import perturbations
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
-from dims.sampling.store import fingerprint, jobs_of, join, sample_in_store
+from dims.sampling.store.manifest import fingerprint
+from dims.sampling.store.run import jobs_of, join, sample_in_store
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -172,8 +173,7 @@ class Posterior:
     ) -> Draws:
         """All chunks by an engine, with a store or without."""
         draws = _check_count(draws)
-        if not isinstance(chunk_size, int) or chunk_size < 1:
-            raise ValueError(f"chunk_size: must be at least 1, got {chunk_size!r}")
+        check_integer("chunk_size", chunk_size)
         if retry_failed and store is None:
             raise ValueError("retry_failed: the draws that failed are in a store; give its folder")
         chosen = resolve_engine(engine)
@@ -226,7 +226,4 @@ class Posterior:
 def _check_count(draws: int) -> int:
     if isinstance(draws, bool) or not hasattr(draws, "__index__"):
         raise TypeError(f"draws: expected a number of draws, got {draws!r}")
-    count = operator.index(draws)
-    if count < 1:
-        raise ValueError(f"draws: the number of draws must be at least 1, got {count}")
-    return count
+    return check_integer("draws", operator.index(draws))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from dims.mechanics.batch import Progress
 
@@ -39,23 +40,18 @@ class RunProgress:
     def _tell(self) -> None:
         if self.report is None:
             return
-        done = self.before + self.finished + sum(now.done for now in self.running.values())
-        weights = [now.rows - now.done for now in self.running.values()]
-        moving = sum(weights)
+        running = self.running.values()
+        done = self.before + self.finished + sum(now.done for now in running)
+        moving = sum(now.rows - now.done for now in running)
 
-        def mean(name: str) -> float:
-            values = (getattr(now, name) for now in self.running.values())
-            total = sum(w * v for w, v in zip(weights, values, strict=True) if w)
-            return total / moving
+        def mean(name: str, rows: int) -> float:
+            """Over so many rows; those that are not moving count as 0."""
+            moved = (now for now in running if now.rows > now.done)
+            return sum((now.rows - now.done) * getattr(now, name) for now in moved) / rows
 
-        waiting = self.rows - done - moving  # their time is 0
-        if moving:
-            share = moving / (moving + waiting)
-            self.last = (
-                mean("mean_time") * share,
-                mean("mean_kinetic_energy"),
-                mean("mean_loss"),
-            )
+        if moving:  # the time of those that wait is 0
+            time = mean("mean_time", self.rows - done)
+            self.last = (time, mean("mean_kinetic_energy", moving), mean("mean_loss", moving))
         self.report(Progress(done, self.rows, self.end_time, *self.last))
 
 
@@ -65,11 +61,10 @@ def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | 
     if callable(progress):
         yield progress
         return
-    bar = _bar() if progress and sys.stderr.isatty() else None
-    if bar is None:
+    if not progress or not sys.stderr.isatty() or find_spec("rich") is None:
         yield None
         return
-    with bar:
+    with _bar() as bar:
         task = bar.add_task(label, total=None)
 
         def report(now: Progress) -> None:
@@ -87,12 +82,9 @@ def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | 
 
 
 def _bar():  # type: ignore[no-untyped-def]  # rich is an extra
-    try:
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        return None
     from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     return Bar(
         TextColumn("{task.description}"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.mechanics.integrate import resolve_solver
-from dims.mechanics.status import Status
 from dims.sampling.settings import decode
 from dims.surface.loss import LossSurface
 
@@ -52,7 +51,10 @@ def _advice_on_run(draws: Draws) -> list[str]:
             "not determine it; give one, such as dims.fit(..., prior_precision=0.1)"
         )
     if 0 < len(draws) < FEW_DRAWS:
-        each = "its spread is unknown" if len(draws) == 1 else _few(len(draws))
+        degrees = 2 * (len(draws) - 1)
+        each = (
+            f"a spread is uncertain by {degrees**-0.5:.0%}" if degrees else "its spread is unknown"
+        )
         advice.append(
             f"only {counted(len(draws), 'draw')}: {each}; for metrics posterior.sample(30, ...) "
             "(dims sample --draws 30)"
@@ -60,15 +62,11 @@ def _advice_on_run(draws: Draws) -> list[str]:
     return advice
 
 
-def _few(count: int) -> str:
-    return f"a spread is uncertain by {(2 * (count - 1)) ** -0.5:.0%}"
-
-
 def _advice_on_rows(draws: Draws) -> list[str]:
     advice = []
     for status, number in Counter(s for s in draws.status if s is not None and not s.ok).items():
         name = status.name.lower().replace("_", " ")
-        advice.append(f"{counted(number, 'draw')} {name}: {_sentence(status)}")
+        advice.append(f"{counted(number, 'draw')} {name}: {status.advice}")
     broken = int((~draws.parameters.isfinite().all(dim=1)).sum())
     if broken:
         advice.append(
@@ -133,10 +131,6 @@ def _tighter(draws: Draws) -> str:
         name = type(solver).__name__
         return f"posterior.sample(..., solver=dims.{name}(tolerance={tolerance:g}))"
     return f"posterior.sample(..., tolerance={tolerance:g}) (dims sample --tolerance {tolerance:g})"
-
-
-def _sentence(status: Status) -> str:
-    return status.advice if status is not Status.RUNNING else f"{status.advice}; run it to its end"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

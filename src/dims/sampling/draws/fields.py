@@ -14,16 +14,8 @@ from dims.model.parameters import ParameterVector
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
-__all__ = [
-    "LINEARISED_METHODS",
-    "ROW_NUMBERS",
-    "ROW_TENSORS",
-    "SAVED_TENSORS",
-    "check_parameters",
-    "checked_fields",
-    "row_indices",
-    "tensor_kinds",
-]
+__all__ = ["LINEARISED_METHODS", "ROW_NUMBERS", "ROW_TENSORS", "SAVED_TENSORS"]
+__all__ += ["check_parameters", "checked_fields", "row_indices", "tensor_kinds"]
 
 # Methods whose draws are points of the tangent space at θ*, read by the linearised network.
 LINEARISED_METHODS = ("linla",)

@@ -17,15 +17,8 @@ from dims.model.shapes import Vector
 from dims.model.training_data import map_inputs
 from dims.sampling.draws.storage import tensor_bytes
 
-__all__ = [
-    "ModelEntry",
-    "check_probe",
-    "check_signature",
-    "constant_hashes",
-    "hash_entries",
-    "model_entries",
-    "probe",
-]
+__all__ = ["ModelEntry", "check_probe", "check_signature"]
+__all__ += ["constant_hashes", "hash_entries", "model_entries", "probe"]
 
 # A larger point is not probed: its size comes from a file, and a false one must not fill memory.
 LARGEST_PROBE = 2**24

@@ -15,10 +15,12 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dims.errors import EngineError
 from dims.mechanics.batch import Progress
+from dims.model.shapes import check_integer
 from dims.sampling.draws import Draws
 from dims.sampling.engine.work import Job, Name, Result, Work, with_threads
 from dims.sampling.progress import RunProgress
@@ -52,63 +54,57 @@ class Ray:
     retries: int = 3
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads: must be at least 1, got {self.threads}")
-        if self.retries < 0:
-            raise ValueError(f"retries: must not be negative, got {self.retries}")
+        check_integer("threads", self.threads)
+        check_integer("retries", self.retries, lowest=0)
 
     def run(
         self, work: Work, jobs: Sequence[Job], progress: RunProgress
     ) -> Iterator[tuple[Job, Draws]]:
         if not jobs:
             return
-        ray = _import_ray()
         device = work.start.position.device
-        if device.type == "cuda" and device.index not in (None, 0):
+        gpus = 1 if device.type == "cuda" else 0
+        if gpus and device.index not in (None, 0):
             raise ValueError(
                 f"model: it is on {device}, but a worker sees its one GPU as cuda:0; "
                 'move the model with model.to("cuda:0") and fit again'
             )
-        with _connected(ray, self.address):
-            gpus = 1 if device.type == "cuda" else 0
+
+        def take(job: Job, parts: dict[str, Any]) -> Draws:
+            progress.finish(job.rows)
+            start = work.start
+            return Draws(
+                surface=start.surface, map_parameters=start.position, **_moved(parts, device)
+            )
+
+        with _connected(self.address, work.threads, gpus) as ray:
             compute = ray.remote(_compute).options(
                 num_cpus=work.threads,
                 num_gpus=gpus,
                 max_retries=self.retries,
                 name="dims chunk",
             )
-            _check_room(ray, work.threads, gpus)
             board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1).remote()
             sent = ray.put(work)
             waiting = {compute.remote(sent, job, board): job for job in jobs}
+            look = partial(_tell, ray, board, waiting, progress)
             try:
-                yield from _collect(ray, waiting, board, work, progress)
-            finally:  # also at Ctrl-C, and where a chunk could not be written
-                for reference in waiting:
-                    ray.cancel(reference, force=True)
+                yield from _as_they_end(
+                    ray, waiting, "the chunks could not be computed", take, look
+                )
+            finally:
                 ray.kill(board)
 
     def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
         """As they end; the first that raised is told when all others have ended."""
         if not tasks:
             return
-        ray = _import_ray()
-        with _connected(ray, self.address):
-            _check_room(ray, self.threads, 0)
+        with _connected(self.address, self.threads) as ray:
             call = ray.remote(_call).options(num_cpus=self.threads, max_retries=self.retries)
             waiting = {call.remote(task, self.threads): name for name, task in tasks.items()}
-            failed: list[tuple[Name, Exception]] = []
-            try:
-                yield from _as_they_end(ray, waiting, failed, lambda: None)
-            finally:
-                for reference in waiting:
-                    ray.cancel(reference, force=True)
-        if failed:
-            name, cause = failed[0]
-            raise EngineError(
-                f"{len(failed)} of {len(tasks)} tasks failed, first {name} ({_reason(cause)}); "
-                "the same call goes on with what is missing"
-            ) from cause
+            yield from _as_they_end(
+                ray, waiting, f"{len(tasks)} tasks failed", lambda _, result: result
+            )
 
 
 def _call(task: Callable[[], Result], threads: int) -> Result:
@@ -117,42 +113,37 @@ def _call(task: Callable[[], Result], threads: int) -> Result:
         return task()
 
 
-def _collect(
-    ray: Any, waiting: dict[Any, Job], board: Any, work: Work, progress: RunProgress
-) -> Iterator[tuple[Job, Draws]]:
-    """Jobs as they end; what went wrong is told when all others have ended."""
-    failed: list[tuple[Job, Exception]] = []
-    look = partial(_tell, ray, board, waiting, progress)
-    for job, parts in _as_they_end(ray, waiting, failed, look):
-        progress.finish(job.rows)
-        yield job, _assemble(parts, work)
-    if failed:
-        job, cause = failed[0]
-        raise EngineError(
-            f"{len(failed)} of the chunks could not be computed, first that of {job} "
-            f"({_reason(cause)}); with a store, the same call goes on with what is missing"
-        ) from cause
-
-
 def _as_they_end(
     ray: Any,
     waiting: dict[Any, Name],
-    failed: list[tuple[Name, Exception]],
-    look: Callable[[], None],
-) -> Iterator[tuple[Name, Any]]:
-    """Names and results; what ends leaves `waiting`, and what raised goes into `failed`."""
-    while waiting:
-        done, _ = ray.wait(list(waiting), timeout=LOOK_EVERY)
-        look()
-        for reference in done:
-            name = waiting[reference]
-            try:
-                result = ray.get(reference)
-            except ray.exceptions.RayError as error:
-                failed.append((name, error))
-            else:
-                yield name, result
-            del waiting[reference]
+    what: str,
+    take: Callable[[Name, Any], Result],
+    look: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Name, Result]]:
+    """Names and what `take` makes of results; failures are told when all others have ended."""
+    failed: list[tuple[Name, Exception]] = []
+    try:
+        while waiting:
+            done, _ = ray.wait(list(waiting), timeout=LOOK_EVERY)
+            look()
+            for reference in done:
+                name = waiting[reference]
+                try:
+                    result = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    failed.append((name, error))
+                else:
+                    yield name, take(name, result)
+                del waiting[reference]
+    finally:  # also at Ctrl-C, and where a chunk could not be written
+        for reference in waiting:
+            ray.cancel(reference, force=True)
+    if failed:
+        first, cause = failed[0]
+        raise EngineError(
+            f"{len(failed)} of {what}, first that of {first} ({_reason(cause)}); where results are "
+            "kept (a store, a folder), the same call goes on with what is missing"
+        ) from cause
 
 
 def _tell(ray: Any, board: Any, waiting: dict[Any, Job], progress: RunProgress) -> None:
@@ -189,8 +180,13 @@ def _compute(work: Work, job: Job, board: Any) -> dict[str, Any]:
     draws = work.compute(job, _poster(board, job))
     parts = {field.name: getattr(draws, field.name) for field in fields(Draws)}
     del parts["surface"], parts["map_parameters"]
+    return _moved(parts, "cpu")
+
+
+def _moved(parts: dict[str, Any], device: torch.device | str) -> dict[str, Any]:
     return {
-        name: value.cpu() if isinstance(value, Tensor) else value for name, value in parts.items()
+        name: value.to(device) if isinstance(value, Tensor) else value
+        for name, value in parts.items()
     }
 
 
@@ -204,15 +200,6 @@ def _poster(board: Any, job: Job) -> Callable[[Progress], None]:
             board.post.remote(job.rows, tuple(now))
 
     return post
-
-
-def _assemble(parts: dict[str, Any], work: Work) -> Draws:
-    device = work.start.position.device
-    moved: dict[str, Any] = {
-        name: value.to(device) if isinstance(value, Tensor) else value
-        for name, value in parts.items()
-    }
-    return Draws(surface=work.start.surface, map_parameters=work.start.position, **moved)
 
 
 def _import_ray() -> Any:
@@ -231,32 +218,32 @@ def send_source(module: ModuleType) -> None:
 
 
 @contextmanager
-def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """Inside, a cluster: the one already joined, or one joined or begun now and left at the end."""
-    if ray.is_initialized():
-        yield
-        return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent without being asked
+def _connected(address: str | None, cpus: int, gpus: int = 0) -> Iterator[Any]:
+    """Ray with a cluster: the one already joined, or one joined or begun now and left at the end.
+
+    A node must have the CPUs and GPUs of a worker: a job that fits none would wait for ever.
+    """
+    ray = _import_ray()
+    joined = ray.is_initialized()
+    if not joined:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent without being asked
+        try:
+            ray.init(
+                address=address, include_dashboard=None, log_to_driver=False, logging_level="error"
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise EngineError(
+                f"address: no Ray cluster at {address or 'RAY_ADDRESS'} ({_reason(error)}); look "
+                "at `ray status` there, or leave the address out to use this machine"
+            ) from error
     try:
-        ray.init(
-            address=address, include_dashboard=None, log_to_driver=False, logging_level="error"
-        )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise EngineError(
-            f"address: no Ray cluster at {address or 'RAY_ADDRESS'} ({_reason(error)}); look at "
-            "`ray status` there, or leave the address out to use this machine"
-        ) from error
-    try:
-        yield
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+            raise EngineError(
+                f"engine: no node of the cluster has {cpus} CPUs and {gpus} GPUs for a worker; "
+                "add one, or give fewer threads (an existing store keeps those it was begun with)"
+            )
+        yield ray
     finally:
-        ray.shutdown()
-
-
-def _check_room(ray: Any, cpus: int, gpus: int) -> None:
-    """A job that fits no node would wait for ever."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
-        raise EngineError(
-            f"engine: no node of the cluster has {cpus} CPUs and {gpus} GPUs for a worker; "
-            "add one, or give fewer threads (an existing store keeps those it was begun with)"
-        )
+        if not joined:
+            ray.shutdown()

@@ -14,15 +14,5 @@ from dims.sampling.samplers.linla import LinLA
 from dims.sampling.samplers.rla import RLA
 from dims.sampling.samplers.trajectory import TrajectorySampler
 
-__all__ = [
-    "LA",
-    "RLA",
-    "SAMPLERS",
-    "DiMS",
-    "LinLA",
-    "Motion",
-    "Sampler",
-    "Start",
-    "TrajectorySampler",
-    "choose_sampler",
-]
+__all__ = ["LA", "RLA", "SAMPLERS", "DiMS", "LinLA"]
+__all__ += ["Motion", "Sampler", "Start", "TrajectorySampler", "choose_sampler"]

@@ -11,19 +11,3 @@ A chunk is a function of (manifest, its rows) alone: size, precision and number 
 the manifest, so it is bitwise identical whoever computes it on the same kind of machine. A call
 with a store computes what is missing or damaged, and nothing else.
 """
-
-from __future__ import annotations
-
-from dims.errors import StoreError, StoreWarning
-from dims.sampling.store.manifest import fingerprint
-from dims.sampling.store.run import failed_rows, jobs_of, join, sample_in_store
-
-__all__ = [
-    "StoreError",
-    "StoreWarning",
-    "failed_rows",
-    "fingerprint",
-    "jobs_of",
-    "join",
-    "sample_in_store",
-]

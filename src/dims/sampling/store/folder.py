@@ -12,12 +12,7 @@ from pathlib import Path
 
 from dims.errors import StoreError
 
-__all__ = [
-    "is_plain_file",
-    "locked",
-    "make_folder",
-    "read_small",
-]
+__all__ = ["is_plain_file", "locked", "make_folder", "read_small"]
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 

@@ -69,7 +69,7 @@ def agree(
     try:
         settings = found.get("settings")
         seen = {**found, "settings": current(settings) if isinstance(settings, dict) else settings}
-        different = [key for key in (wanted | seen) if not _equal(wanted, seen, key)]
+        different = [key for key in wanted | seen if _text(wanted, key) != _text(seen, key)]
     except RecursionError as error:
         raise StoreError(f"{path}: nested too deeply; give another folder") from error
     if different:
@@ -95,10 +95,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return found
 
 
-def _equal(wanted: dict[str, Any], found: dict[str, Any], key: str) -> bool:
-    """Also in type: to Python, true is 1 and 50 is 50.0."""
-    one, other = (json.dumps(side.get(key), sort_keys=True) for side in (wanted, found))
-    return one == other
+def _text(run: dict[str, Any], key: str) -> str:
+    """JSON tells types apart: to Python, true is 1 and 50 is 50.0."""
+    return json.dumps(run.get(key), sort_keys=True)
 
 
 def _brief(value: Any) -> str:
