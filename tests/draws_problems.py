@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import dims
-from dims.sampling.draws.container import ROW_NUMBERS
+from dims.sampling.draws.fields import ROW_NUMBERS
 
 
 class Pair(nn.Module):

@@ -1,6 +1,6 @@
 """Training as in the paper: Adam with weight decay on dropout networks, dropout off afterwards.
 
-The library's loop with a seed (`train`), the same for many networks at once (`train_together`),
+Tasks that the library's loop trains, the same loop for many networks at once (`train_together`),
 and the network of the images.
 """
 
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
-from dims.model import training as library
-from dims.model.training import Loss, Training, seeded
+from dims.model.training import Loss, Training, seeded, train
 
 WORTH_COMPILING = 2000  # steps on a GPU, where an uncompiled one is mostly overhead
 FOR_ONE_THREAD = 10**6  # parameters times points of a step
@@ -49,23 +48,6 @@ def _threads_for(numbers: int, training: Training) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def train(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    loss: Loss,
-    training: Training,
-    seed: int,
-    report: Callable[[float], None] | None = None,
-) -> nn.Module:
-    """Train in place and return the model in eval mode. Global generators are left as they were.
-
-    `report` gets the part that is done.
-    """
-    with seeded(seed), _threads_for(sum(p.numel() for p in model.parameters()), training):
-        return library.train(model, inputs, targets, loss, training, report)
 
 
 def train_together(
@@ -134,8 +116,9 @@ class Task:
 
     def train(self, seed: int, report: Callable[[float], None] | None = None) -> nn.Module:
         """The trained network of a seed, the same in every run."""
-        model = self.fresh(seed)
-        return train(model, self.inputs, self.targets, self.loss, self.training, seed, report)
+        model, how = self.fresh(seed), self.training
+        with _threads_for(sum(p.numel() for p in model.parameters()), how):
+            return train(model, self.inputs, self.targets, self.loss, how, seed, report)
 
     def train_together(
         self, seeds: Sequence[int], report: Callable[[float], None] | None = None

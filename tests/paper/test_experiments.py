@@ -12,7 +12,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from dims.commands.pages.read import read_page
-from dims.model.training import Training, perceptron
+from dims.model.training import Training, perceptron, train
 from dims_paper.cache import kept_run, load_runs
 from dims_paper.comparison import beside, cells_table, compare, comparison_table
 from dims_paper.experiments import uci
@@ -20,7 +20,6 @@ from dims_paper.experiments.problem import Problem
 from dims_paper.figures import write_figure
 from dims_paper.numbers import select
 from dims_paper.schema import Row, Run
-from dims_paper.training import train
 
 
 def test_an_mlp_has_the_widths_asked_for_and_no_dropout_before_its_output():

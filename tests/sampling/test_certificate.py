@@ -251,10 +251,3 @@ def test_kinetic_energy_and_displacement_are_handed_through():
 def test_bad_arguments_are_named(arguments, named):
     with pytest.raises(ValueError, match=named):
         certify(sphere(), torch.ones(2, 2), **arguments)
-
-
-def test_bad_rows_are_refused():
-    with pytest.raises(ValueError, match="thetas"):
-        certify(sphere(), torch.ones(3))
-    with pytest.raises(TypeError, match="surface"):
-        certify(lambda theta: theta.sum(), torch.ones(1, 3))

@@ -17,7 +17,7 @@ import typer
 
 import dims
 from dims.commands import app
-from dims.sampling.draws.container import ROW_NUMBERS
+from dims.sampling.draws.fields import ROW_NUMBERS
 from dims.sampling.samplers import SAMPLERS
 from draws_problems import draws_of, problem
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import dims
 from dims.sampling import descent
+from dims.sampling.certificate import certify
 from dims.sampling.settle import Settled, SettleStatus, settle
 from problems import deep_linear, snelson, snelson_velocities, sphere, two_basins
 
@@ -368,8 +369,9 @@ def test_bad_arguments_are_named(arguments, named):
         settle(sphere(), torch.ones(1, 2), **arguments)
 
 
-def test_bad_rows_are_refused():
+@pytest.mark.parametrize("function", [settle, certify])
+def test_bad_rows_are_refused(function):
     with pytest.raises(ValueError, match="thetas"):
-        settle(sphere(), torch.ones(3))
+        function(sphere(), torch.ones(3))
     with pytest.raises(TypeError, match="surface"):
-        settle(lambda theta: theta.sum(), torch.ones(1, 3))
+        function(lambda theta: theta.sum(), torch.ones(1, 3))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from old_problem import Stop
 from test_store import COUNT, assert_same, make_posterior, sample
 
 import dims
-from dims.mechanics.batch import Progress
 from dims.sampling.draws.storage import read, write
 
 PARTIAL = "partial_00000.safetensors"
@@ -25,18 +25,6 @@ def posterior() -> dims.Posterior:
 def _at_every_look(monkeypatch) -> None:
     monkeypatch.setattr("dims.sampling.store.checkpoint.EVERY", 0.0)
     monkeypatch.setattr("dims.sampling.store.checkpoint.LARGEST_SHARE", float("inf"))
-
-
-class Stop:
-    """Stops a run at a given report, and counts the reports."""
-
-    def __init__(self, at: int) -> None:
-        self.at, self.seen = at, 0
-
-    def __call__(self, now: Progress) -> None:
-        self.seen += 1
-        if self.seen == self.at:
-            raise KeyboardInterrupt
 
 
 def run(posterior: dims.Posterior, store: Path, stop: Stop, **more) -> dims.Draws:

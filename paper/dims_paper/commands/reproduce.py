@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,7 +79,7 @@ def uci(
     console = Console()
     if additional:
         problems = experiment.problems_of(settings)
-        _run_additional(problems, experiment.ADDITIONAL, "test", quick, console, out)
+        _run_additional(experiment.ADDITIONAL, "test", quick, console, out, *problems)
         return
     with stages(console) as status:
         try:
@@ -120,10 +120,9 @@ def banana(
     console = Console()
     if additional:
         problem = experiment.problem_of(settings)
-        _run_additional([problem], experiment.ADDITIONAL, "test", quick, console, out)
+        _run_additional(experiment.ADDITIONAL, "test", quick, console, out, problem)
         return
-    with stages(console) as status:
-        run = experiment.run_banana(settings, out, status.update)
+    run = _with_stages(console, lambda say: experiment.run_banana(settings, out, say))
     cells = compare("tab:banana-classification", [run], experiment.METRIC_NAMES)
     cells_table(cells).write_csv(out / "comparison.csv")
     ran = [cell for cell in cells if cell.verdict != "not run"]
@@ -165,10 +164,9 @@ def snelson(
     console = Console()
     if additional:
         problem = experiment.problem_of(settings)
-        _run_additional([problem], experiment.ADDITIONAL, "gap", quick, console, out)
+        _run_additional(experiment.ADDITIONAL, "gap", quick, console, out, problem)
         return
-    with stages(console) as status:
-        run = experiment.run_snelson(settings, out, status.update)
+    run = _with_stages(console, lambda say: experiment.run_snelson(settings, out, say))
     write_pictures(run, out, console)
     _show([run], "gap", console, out)
 
@@ -185,13 +183,19 @@ def _show(runs: Sequence[Run], part: str, console: Console, out: Path) -> None:
     console.print(f"Results: {out}")
 
 
+def _with_stages(console: Console, run: Callable[[Callable[[str], None]], Run]) -> Run:
+    """A run that says on the console how far it is."""
+    with stages(console) as status:
+        return run(status.update)
+
+
 def _run_additional(
-    problems: Sequence[Problem],
     settings: AdditionalSettings,
     part: str,
     quick: bool,
     console: Console,
     out: Path,
+    *problems: Problem,
 ) -> None:
     from dims_paper.experiments.additional import run_additional
 

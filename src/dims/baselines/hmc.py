@@ -34,10 +34,7 @@ class Chain(NamedTuple):
 
     positions: RowVectors
     evaluations: RowIntegers
-    warmup_evaluations: int
-    divergences: int
-    acceptance: float
-    step_size: float
+    report: dict[str, float]  # as in the settings of the draws
 
 
 @renamed_arguments(count="draws")
@@ -116,11 +113,11 @@ def _sample(
     smallest = _finite(effective_sample_size(positions).min()) if enough else None
     largest = _finite(split_r_hat(positions).max()) if enough else None
     thetas = positions.flatten(0, 1).to(surface.vector.dtype)
-    divergences = [chain.divergences for chain in finished]
-    if any(divergences):
+    reports = {name: [chain.report[name] for chain in finished] for name in finished[0].report}
+    if any(reports["divergences"]):
         warnings.warn(
-            f"hmc: {sum(divergences)} transitions diverged, so parts of the posterior may be "
-            "missing; raise target_acceptance (0.95) or warmup",
+            f"hmc: {sum(reports['divergences'])} transitions diverged, so parts of the posterior "
+            "may be missing; raise target_acceptance (0.95) or warmup",
             HmcWarning,
             stacklevel=4,
         )
@@ -131,15 +128,7 @@ def _sample(
         map_parameters=start,
         evaluations=torch.cat([chain.evaluations for chain in finished]),
         seed=seed,
-        settings={
-            **settings,
-            "divergences": divergences,
-            "acceptance": [chain.acceptance for chain in finished],
-            "step_size": [chain.step_size for chain in finished],
-            "warmup_evaluations": [chain.warmup_evaluations for chain in finished],
-            "effective_sample_size": smallest,
-            "r_hat": largest,
-        },
+        settings={**settings, **reports, "effective_sample_size": smallest, "r_hat": largest},
         **measure(surface, thetas),
     )
 
@@ -166,20 +155,18 @@ def _run_chain(kernel: Any, counter: Potential, start: Vector, warmup: int, coun
     state = kernel.initial_params
     for _ in range(warmup):
         state = kernel.sample(state)
-    warmup_evaluations = counter.calls
     positions, calls = [], [counter.calls]
     for _ in range(count):
         state = kernel.sample(state)
         positions.append(state["theta"].detach().clone())
         calls.append(counter.calls)
-    return Chain(
-        torch.stack(positions),
-        torch.tensor(calls).diff(),
-        warmup_evaluations,
-        len(kernel.diagnostics()["divergences"]),
-        float(kernel.logging()["acc. prob"]),
-        float(kernel.step_size),
-    )
+    report = {
+        "divergences": len(kernel.diagnostics()["divergences"]),
+        "acceptance": float(kernel.logging()["acc. prob"]),
+        "step_size": float(kernel.step_size),
+        "warmup_evaluations": calls[0],
+    }
+    return Chain(torch.stack(positions), torch.tensor(calls).diff(), report)
 
 
 def _resolve(posterior: Any) -> tuple[LossSurface, Vector]:

@@ -17,10 +17,7 @@ from dims.commands.sample import sample
 __all__ = ["app"]
 
 app = typer.Typer(
-    name="dims",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
+    name="dims", no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False
 )
 
 

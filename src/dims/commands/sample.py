@@ -95,7 +95,7 @@ def sample(
     if follow and method in (MethodName.la, MethodName.linla):
         end(f"--follow: draws by {method.value} have no trajectories; leave it out")
     began = time.monotonic()
-    with _exit_codes(store), _one_line_warnings(), _stoppable():
+    with _exit_codes(store), _stoppable():
         posterior = _fit(entry, device, curvature.value, refine, engine)
         how: dict[str, Any] = {"friction": friction, "gravity": gravity, "max_time": max_time}
         how |= {"seed": seed, "store": store, "chunk_size": chunk_size, "progress": not quiet}
@@ -113,11 +113,14 @@ def sample(
 
 @contextmanager
 def _exit_codes(store: Path) -> Iterator[None]:
-    """Inside, what stops a run ends the program with one line and the code that the shell sees."""
+    """Inside, a warning is one line, and so is what ends the program with a code for the shell."""
     from dims.errors import EngineError
 
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: tell(message)
+            yield
     except KeyboardInterrupt:
         end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
     except EngineError as error:
@@ -211,14 +214,6 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
             "status: --retry-failed tries them again with a finer tolerance",
             FAILED_DRAWS,
         )
-
-
-@contextmanager
-def _one_line_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: tell(message)
-        yield
 
 
 @contextmanager

@@ -28,6 +28,8 @@ from dims.sampling.samplers import Sampler
 
 __all__ = ["DimsEstimator"]
 
+# Parameters that are keywords of `Posterior.sample`.
+SAMPLER_SETTINGS = ("friction", "gravity", "max_time", "tolerance", "settle", "certify")
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
 
 
@@ -148,17 +150,9 @@ class DimsEstimator(BaseEstimator):
             prior_precision=self.prior_precision,
             refine=self.refine,
         )
+        motion = {name: getattr(self, name) for name in SAMPLER_SETTINGS}
         self.draws_ = self.posterior_.sample(
-            int(self.draws),
-            self.method,
-            friction=self.friction,
-            gravity=self.gravity,
-            max_time=self.max_time,
-            tolerance=self.tolerance,
-            settle=self.settle,
-            certify=self.certify,
-            seed=draw_seed,
-            progress=False,
+            int(self.draws), self.method, seed=draw_seed, progress=False, **motion
         )
         unfinished = sum(status is not None and not status.ok for status in self.draws_.status)
         if unfinished:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -99,9 +99,10 @@ def train(
     targets: Tensor,
     loss: Loss,
     training: Training,
+    seed: int | None = None,
     report: Callable[[float], None] | None = None,
 ) -> nn.Module:
-    """Train a network in place; batches and dropout draw from torch's global generator.
+    """Train a network in place.
 
     Args:
         model: The network.
@@ -109,6 +110,8 @@ def train(
         targets: Training targets, (N, ...).
         loss: A function of outputs and targets to minimise.
         training: How long and how fast.
+        seed: Of batches and dropout; torch's global generators are left as they were. None draws
+            from these.
         report: Called with the part that is done, about a hundred times.
 
     Returns:
@@ -119,7 +122,7 @@ def train(
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay)
     steps = training.epochs * math.ceil(len(inputs) / (training.batch_size or len(inputs)))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    with torch.enable_grad():
+    with torch.enable_grad(), nullcontext() if seed is None else seeded(seed):
         for _, (rows,) in training.batches(len(inputs), report=report):
             optimiser.zero_grad()
             loss(model(inputs[rows]), targets[rows]).backward()

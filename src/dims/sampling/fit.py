@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
-from dims.curvature.evidence import (
-    log_marginal_likelihood,
-    tune_evidence,
-    tuned_surface,
-)
+from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
 from dims.errors import NotAMinimumWarning, renamed_arguments
 from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
 from dims.model.parameters import Selection

@@ -196,7 +196,7 @@ class Posterior:
                 return join(made[job] for job in jobs)
             return sample_in_store(
                 store,
-                {**self._manifest(sampler, seed), "threads": chosen.threads},
+                self._manifest(sampler, seed, chosen.threads),
                 draws,
                 chunk_size,
                 self.surface,
@@ -205,22 +205,19 @@ class Posterior:
                 retry_failed=retry_failed,
             )
 
-    def _manifest(self, sampler: Sampler, seed: int) -> dict[str, Any]:
+    def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""
+        first = self.perturbations(1).cpu().numpy().tobytes()  # other curvatures draw others
         return {
             "method": sampler.name,
             "settings": sampler.settings,
             "seed": seed,
             "fingerprint": fingerprint(self.surface, self.map_parameters),
-            "curvature": self.curvature_fingerprint,
+            "curvature": hashlib.sha256(first).hexdigest(),
             "device": self.map_parameters.device.type,
             "torch": torch.__version__,
+            "threads": threads,
         }
-
-    @property
-    def curvature_fingerprint(self) -> str:
-        """sha256 of the first perturbation: other curvatures draw others."""
-        return hashlib.sha256(self.perturbations(1).cpu().numpy().tobytes()).hexdigest()
 
 
 def _check_count(draws: int) -> int:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dims.mechanics.rows import map_tensors
 from dims.mechanics.status import CodedStatus
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import (
@@ -188,18 +189,15 @@ def _flat_time(surface: BaseSurface) -> float:
 
 
 def _report(thetas: RowVectors, ends: list[Descent]) -> Settled:
-    def joined(name: str) -> Tensor:
-        return torch.cat([getattr(end, name) for end in ends])
-
-    positions = joined("position")
+    end = map_tensors(lambda *parts: torch.cat(parts), *ends)
     return Settled(
-        positions=positions,
-        loss=joined("loss"),
-        start_loss=joined("start_loss"),
-        gradient_norm=joined("gradient_norm"),
-        start_gradient_norm=joined("start_norm"),
-        displacement=torch.linalg.vector_norm((positions - thetas).double(), dim=-1),
-        time=joined("time"),
-        evaluations=joined("evaluations"),
-        status=[SettleStatus.from_code(int(code)) for code in joined("status")],
+        positions=end.position,
+        loss=end.loss,
+        start_loss=end.start_loss,
+        gradient_norm=end.gradient_norm,
+        start_gradient_norm=end.start_norm,
+        displacement=torch.linalg.vector_norm((end.position - thetas).double(), dim=-1),
+        time=end.time,
+        evaluations=end.evaluations,
+        status=[SettleStatus.from_code(int(code)) for code in end.status],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dims.commands.pages.style import LABELS
 from dims.errors import ReportError
 from dims.mechanics.status import Status
 from dims.sampling.certificate import Verdict
-from dims.sampling.draws.container import ROW_NUMBERS
+from dims.sampling.draws.fields import ROW_NUMBERS
 from dims.sampling.draws.file import check_tensors
 from dims.sampling.draws.header import parse_header
 from dims.sampling.draws.storage import read
@@ -119,12 +119,11 @@ def read_store(folder: Path) -> SavedDraws:
     rows = sum(len(chunk.status) for chunk in chunks)
     first = chunks[0]
     facts = [["draws finished", f"{rows} of {manifest.get('count', '?')}"], *first.facts]
-    return SavedDraws(
+    return replace(
+        first,
         source=folder.name,
-        method=first.method,
         facts=[pair for pair in facts if pair[0] != "draws"],
         settings=pairs(manifest),
-        versions=first.versions,
         status=[status for chunk in chunks for status in chunk.status],
         verdict=[verdict for chunk in chunks for verdict in chunk.verdict],
         numbers={n: torch.cat([chunk.numbers[n] for chunk in chunks]) for n in first.numbers},
@@ -200,11 +199,8 @@ def _draws_table(draws: SavedDraws) -> dict[str, Any]:
         column("verdict", "from the certificate; MINIMUM is about stiff directions only"),
         *(COLUMNS[name] for name in present),
     ]
-    values = [v.tolist() for v in present.values()]
-    rows = [
-        [i, status, verdict, *(entry[i] for entry in values)]
-        for i, (status, verdict) in enumerate(zip(draws.status, draws.verdict, strict=True))
-    ]
+    values = (v.tolist() for v in present.values())
+    rows = list(zip(range(len(draws.status)), draws.status, draws.verdict, *values, strict=True))
     note = "Click a column head to sort. Filter by status and verdict."
     filters = ("status", "verdict")
     return table("draws", "Draws and their certificates", note, columns, rows, filters)

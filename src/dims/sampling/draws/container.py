@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from dims.model.training_data import Inputs
 from dims.prediction.predictive import Predictive
 from dims.sampling.draws.fields import (
     LINEARISED_METHODS,
-    ROW_NUMBERS,
+    ROW_LISTS,
     ROW_TENSORS,
     SAVED_TENSORS,
     check_parameters,
@@ -28,15 +28,11 @@ from dims.sampling.draws.measure import measure as measured
 from dims.sampling.draws.summary import summarise
 from dims.surface.loss import LossSurface
 
-__all__ = ["LINEARISED_METHODS", "ROW_NUMBERS", "ROW_TENSORS", "SAVED_TENSORS", "Draws"]
+__all__ = ["Draws"]
 
 
 def _left_out() -> Tensor:
     return torch.empty(0, dtype=torch.float64)
-
-
-def _no_evaluations() -> Tensor:
-    return torch.empty(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,7 +85,7 @@ class Draws:
     energy_violation: RowScalars = field(default_factory=_left_out)
     energy_balance: RowScalars = field(default_factory=_left_out)
     arc_length: RowScalars = field(default_factory=_left_out)
-    evaluations: RowIntegers = field(default_factory=_no_evaluations)
+    evaluations: RowIntegers = field(default_factory=_left_out)
     verdict: Sequence[str] | None = None
     seed: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -212,13 +208,12 @@ class Draws:
             >>> low = draws.select(draws.loss < draws.loss.median())
         """
         index = row_indices(rows, len(self))
-        chosen: dict[str, Any] = {}
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if entry.name in ROW_TENSORS:
-                chosen[entry.name] = value[index.to(value.device)]
-            elif entry.name in ("status", "verdict") and value is not None:
-                chosen[entry.name] = [value[i] for i in index.tolist()]
+        chosen: dict[str, Any] = {
+            name: getattr(self, name)[index.to(self.parameters.device)] for name in ROW_TENSORS
+        }
+        for name in ROW_LISTS:
+            value = getattr(self, name)
+            chosen[name] = None if value is None else [value[i] for i in index.tolist()]
         return replace(self, **chosen)
 
     def predict(self, inputs: Inputs) -> Predictive:

@@ -25,27 +25,20 @@ def to_datatree(draws: Draws) -> Any:
         raise ImportError("to_datatree needs arviz-base: pip install 'dims[arviz]'") from error
     from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS
 
-    statistics: dict[str, Any] = {}
-    for name in ROW_NUMBERS:
-        values = getattr(draws, name).cpu().numpy()
-        if not np.isnan(values).all():
-            statistics[name] = values[None]
+    known = [name for name in ROW_NUMBERS if not getattr(draws, name).isnan().all()]
+    known += ["evaluations"] if draws.evaluations.any() else []
+    known += SAVED_TENSORS[1:] if len(draws.times) else []
+    statistics = {name: _one_chain(getattr(draws, name).cpu()) for name in known}
     if "loss" in statistics:
         statistics["lp"] = -statistics["loss"]
-    if draws.evaluations.any():
-        statistics["evaluations"] = draws.evaluations.cpu().numpy()[None]
     if any(status is not None for status in draws.status):
-        names = ["" if status is None else status.name for status in draws.status]
-        failed = [status is not None and not status.ok for status in draws.status]
-        statistics["status"] = np.array([names])
-        statistics["diverging"] = np.array([failed])
+        statistics["status"] = _one_chain(["" if s is None else s.name for s in draws.status])
+        statistics["diverging"] = _one_chain([s is not None and not s.ok for s in draws.status])
     if draws.verdict:
-        statistics["verdict"] = np.array([draws.verdict])
-    groups = {"posterior": {"parameters": draws.parameters.cpu().numpy()[None]}}
+        statistics["verdict"] = _one_chain(draws.verdict)
+    groups = {"posterior": {"parameters": _one_chain(draws.parameters.cpu())}}
     if len(draws.times):
-        groups["posterior"]["saved"] = draws.saved.cpu().numpy()[None]
-        for name in SAVED_TENSORS[1:]:
-            statistics[name] = getattr(draws, name).cpu().numpy()[None]
+        groups["posterior"]["saved"] = _one_chain(draws.saved.cpu())
     if statistics:
         groups["sample_stats"] = statistics
     tree = arviz_base.from_dict(
@@ -66,3 +59,7 @@ def to_datatree(draws: Draws) -> Any:
         "settings": json.dumps(draws.settings),
     }
     return tree
+
+
+def _one_chain(values: Any) -> np.ndarray:
+    return np.asarray(values)[None]

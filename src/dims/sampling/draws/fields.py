@@ -14,26 +14,27 @@ from dims.model.parameters import ParameterVector
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
-__all__ = ["LINEARISED_METHODS", "ROW_NUMBERS", "ROW_TENSORS", "SAVED_TENSORS"]
+__all__ = ["LINEARISED_METHODS", "ROW_LISTS", "ROW_NUMBERS", "ROW_TENSORS", "SAVED_TENSORS"]
 __all__ += ["check_parameters", "checked_fields", "row_indices", "tensor_kinds"]
 
 # Methods whose draws are points of the tangent space at θ*, read by the linearised network.
 LINEARISED_METHODS = ("linla",)
 
-# The diagnostics with one float64 number a draw.
-ROW_NUMBERS = (
-    "loss",
-    "gradient_norm",
-    "smallest_eigenvalue",
-    "displacement",
-    "kinetic_energy",
-    "energy_violation",
-    "energy_balance",
-    "arc_length",
-)
+# The diagnostics with one float64 number a draw, and what a summary calls them.
+ROW_NUMBERS = {
+    "loss": "loss",
+    "gradient_norm": "gradient norm",
+    "smallest_eigenvalue": "smallest eigenvalue",
+    "displacement": "displacement by settling",
+    "kinetic_energy": "kinetic energy left",
+    "energy_violation": "energy violation",
+    "energy_balance": "energy balance",
+    "arc_length": "arc length",
+}
 SAVED_TENSORS = ("saved", "saved_loss", "saved_gradient_norm", "saved_kinetic_energy")
 # All tensors whose first dimension is that of the draws.
 ROW_TENSORS = ("parameters", "evaluations", *ROW_NUMBERS, *SAVED_TENSORS)
+ROW_LISTS = ("status", "verdict")
 
 
 def tensor_kinds(
@@ -71,7 +72,7 @@ def checked_fields(draws: Draws) -> dict[str, Any]:
         # θ* may lie elsewhere.
         device = values.device if name == "map_parameters" else draws.parameters.device
         filled[name] = values.to(device, kind)
-    for name in ("status", "verdict"):
+    for name in ROW_LISTS:
         entries = getattr(draws, name)
         if entries and len(entries) != rows:
             raise ValueError(f"{name}: {len(entries)} entries for {rows} draws")

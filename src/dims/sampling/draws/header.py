@@ -160,13 +160,10 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
-    return _is_integer(value) or isinstance(value, float)
-
-
 def _is_positive(value: Any) -> bool:
     # Compared first: an integer may be too long for a float.
-    return _is_number(value) and 0 < value < 1e300 and math.isfinite(value)
+    known = _is_integer(value) or isinstance(value, float)
+    return known and 0 < value < 1e300 and math.isfinite(value)
 
 
 def _are_entries(value: Any) -> bool:

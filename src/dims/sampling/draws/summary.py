@@ -11,22 +11,12 @@ from torch import Tensor
 
 from dims.sampling.certificate import FLAT_PRIORS, FLAT_SHARE, flat_limit
 from dims.sampling.draws.advice import advice_on, counted
+from dims.sampling.draws.fields import ROW_NUMBERS
 
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
 __all__ = ["summarise"]
-
-LABELS = {
-    "loss": "loss",
-    "gradient_norm": "gradient norm",
-    "smallest_eigenvalue": "smallest eigenvalue",
-    "displacement": "displacement by settling",
-    "kinetic_energy": "kinetic energy left",
-    "energy_violation": "energy violation",
-    "energy_balance": "energy balance",
-    "arc_length": "arc length",
-}
 
 
 def summarise(draws: Draws) -> str:
@@ -90,7 +80,7 @@ def _meaning_of_minimum(draws: Draws, verdicts: Sequence[str]) -> list[str]:
 
 def _table(draws: Draws) -> list[str]:
     rows = []
-    for name, label in LABELS.items():
+    for name, label in ROW_NUMBERS.items():
         values: Tensor = getattr(draws, name)
         values = values[values.isfinite()]
         if len(values):

@@ -79,10 +79,7 @@ class Ray:
 
         with _connected(self.address, work.threads, gpus) as ray:
             compute = ray.remote(_compute).options(
-                num_cpus=work.threads,
-                num_gpus=gpus,
-                max_retries=self.retries,
-                name="dims chunk",
+                num_cpus=work.threads, num_gpus=gpus, max_retries=self.retries, name="dims chunk"
             )
             board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1).remote()
             sent = ray.put(work)

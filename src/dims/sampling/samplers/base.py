@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from dims.mechanics.batch import Progress
 from dims.mechanics.snapshot import Checkpoint
 from dims.model.shapes import RowVectors, Vector
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
 from dims.sampling.perturbations import precondition
+from dims.sampling.progress import Report
 from dims.sampling.settings import decode, encode
 from dims.surface.loss import LossSurface
 
 __all__ = ["Report", "Sampler", "Start"]
 
-Report = Callable[[Progress], None]
 Kind = TypeVar("Kind", bound="Sampler")
 
 

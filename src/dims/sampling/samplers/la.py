@@ -24,10 +24,11 @@ class LA(Sampler):
     """
 
     name: ClassVar[str] = "la"
+    measured: ClassVar[bool] = True  # whether the loss of θ* + ε means something
 
     def draw(
         self, start: Start, perturbations: RowVectors, progress: Report | None = None
     ) -> dict[str, Any]:
         """Add ε to θ*; see `Sampler.draw`."""
         thetas = start.position + perturbations
-        return {"parameters": thetas, **start.measure(thetas)}
+        return {"parameters": thetas, **(start.measure(thetas) if self.measured else {})}

@@ -7,16 +7,15 @@ local linearization", AISTATS 2021.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dims.model.shapes import RowVectors
-from dims.sampling.samplers.base import Report, Sampler, Start
+from dims.sampling.samplers.la import LA
 
 __all__ = ["LinLA"]
 
 
 @dataclass(frozen=True)
-class LinLA(Sampler):
+class LinLA(LA):
     """Linearised Laplace approximation: the draws of `LA`, read by the linearised network.
 
         f(x, θ) ≈ f(x, θ*) + J_f(x, θ*)·ε,     ε ~ N(0, Σ)
@@ -29,9 +28,4 @@ class LinLA(Sampler):
     """
 
     name: ClassVar[str] = "linla"
-
-    def draw(
-        self, start: Start, perturbations: RowVectors, progress: Report | None = None
-    ) -> dict[str, Any]:
-        """Add ε to θ*; see `Sampler.draw`."""
-        return {"parameters": start.position + perturbations}
+    measured: ClassVar[bool] = False

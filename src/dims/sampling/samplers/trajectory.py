@@ -18,6 +18,8 @@ from dims.sampling.samplers.base import Report, Sampler, Start
 
 __all__ = ["TrajectorySampler"]
 
+# Fields of `Trajectories` that are fields of `Draws` too.
+WHOLE_TRAJECTORY = ("status", "energy_violation", "energy_balance", "arc_length", "evaluations")
 FINER = 0.1  # × tolerance, for draws that failed
 
 
@@ -83,14 +85,8 @@ class TrajectorySampler(Sampler):
         """The ends of the trajectories, and the fields of `Draws` that tell of them."""
         times = (*(t for t in self.save_at if t < self.max_time), self.max_time)
         path = self.follow(start, perturbations, progress, times if self.save_at else None)
-        fields = {
-            "status": path.status,
-            "kinetic_energy": path.kinetic_energy[-1],
-            "energy_violation": path.energy_violation,
-            "energy_balance": path.energy_balance,
-            "arc_length": path.arc_length,
-            "evaluations": path.evaluations,
-        }
+        fields = {name: getattr(path, name) for name in WHOLE_TRAJECTORY}
+        fields["kinetic_energy"] = path.kinetic_energy[-1]
         if self.save_at:
             kept = len(self.save_at)
             fields |= {

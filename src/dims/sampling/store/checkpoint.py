@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dims.errors import DrawsFileError, SnapshotError, StoreWarning
 from dims.sampling.draws.storage import read, write
-from dims.sampling.store.folder import is_plain_file, read_small
+from dims.sampling.store.folder import check_file, read_small
 from dims.sampling.store.manifest import LARGEST_MANIFEST, MANIFEST, digest_of
 
 __all__ = ["FileCheckpoint"]
@@ -42,8 +42,7 @@ class FileCheckpoint:
         if not self.here or not (self.path.exists() or self.path.is_symlink()):
             return None
         try:
-            if not is_plain_file(self.path) or self.path.stat().st_size > self.largest:
-                raise DrawsFileError("a link, not a file, or too large")
+            check_file(self.path, self.largest)
             header, tensors = read(self.path)
             if header != self._header():
                 raise DrawsFileError("of other rows or of another run")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dims.errors import StoreError
+from dims.errors import DrawsFileError, StoreError
 
-__all__ = ["is_plain_file", "locked", "make_folder", "read_small"]
+__all__ = ["check_file", "locked", "make_folder", "read_small"]
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -53,9 +53,13 @@ def locked(place: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def is_plain_file(path: Path) -> bool:
-    """Neither a link, which may lead out of the store, nor a pipe, which may never end."""
-    return stat.S_ISREG(path.lstat().st_mode)
+def check_file(path: Path, largest: int) -> None:
+    """Before a byte is read: a link may lead out of the store, a pipe may never end, and a file
+    far larger than its draws would fill the memory."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise DrawsFileError(f"{path}: a link or not a file")
+    if path.stat().st_size > largest:
+        raise DrawsFileError(f"{path}: larger than its draws can be")
 
 
 def read_small(path: Path, most: int) -> bytes | None:

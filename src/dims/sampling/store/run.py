@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import torch
 
 from dims.errors import DrawsFileError, StoreError, StoreWarning
 from dims.sampling.draws import Draws, load
-from dims.sampling.draws.fields import ROW_TENSORS
+from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS
 from dims.sampling.engine import Job
 from dims.sampling.samplers import Sampler
 from dims.sampling.store.checkpoint import FileCheckpoint
-from dims.sampling.store.folder import is_plain_file, locked, make_folder
+from dims.sampling.store.folder import check_file, locked, make_folder
 from dims.sampling.store.manifest import agree, digest_of
 from dims.surface.loss import LossSurface
 
@@ -147,7 +147,7 @@ class _Store:
         if not path.exists() and not path.is_symlink():
             return None
         try:
-            self._check_file(path, job)
+            check_file(path, self._bytes(job) + HEADROOM)
             draws = load(path, self.surface.module)
             if any(draws.settings.get(key) != value for key, value in mark.items()):
                 raise DrawsFileError(f"{path}: of other rows or of another run")
@@ -159,13 +159,6 @@ class _Store:
         settings = {key: value for key, value in draws.settings.items() if key not in mark}
         settings = self.sampler.current_settings(settings)
         return replace(draws, surface=self.surface, settings=settings)
-
-    def _check_file(self, path: Path, job: Job) -> None:
-        """Before a byte is read: a file far larger than its draws would fill the memory."""
-        if not is_plain_file(path):
-            raise DrawsFileError(f"{path}: a link or not a file")
-        if path.stat().st_size > self._bytes(job) + HEADROOM:
-            raise DrawsFileError(f"{path}: larger than its draws can be")
 
 
 def _sweep(place: Path) -> None:
@@ -189,11 +182,10 @@ def _mend(draws: Draws, job: Job, again: Draws, second: Job) -> Draws:
 def join(chunks: Iterable[Draws]) -> Draws:
     """One after the other; what does not belong to rows is that of the first."""
     chunks = list(chunks)
-    joined: dict[str, Any] = {}
-    for name in (field.name for field in fields(Draws)):
-        values = [getattr(chunk, name) for chunk in chunks]
-        if name in ROW_TENSORS:
-            joined[name] = torch.cat(values)
-        elif name in ("status", "verdict") and values[0] is not None:
-            joined[name] = [entry for value in values for entry in value]
+    joined: dict[str, Any] = {
+        name: torch.cat([getattr(chunk, name) for chunk in chunks]) for name in ROW_TENSORS
+    }
+    for name in ROW_LISTS:
+        if getattr(chunks[0], name) is not None:
+            joined[name] = [entry for chunk in chunks for entry in getattr(chunk, name)]
     return replace(chunks[0], **joined)
