@@ -89,7 +89,7 @@ def timed_draws(posterior: dims.Posterior, count: int, seed: int) -> tuple[dims.
         friction=FRICTION,
         max_time=END,
         precondition=False,
-        settle=None,
+        settle="none",
         certify=False,
         compile=on_gpu,
         seed=seed,

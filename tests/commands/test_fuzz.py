@@ -147,13 +147,15 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("store")
 
 
+@pytest.mark.parametrize("current", [dict, dims.DiMS.current_settings])
 @fuzz
 @given(content=CONTENT)
-def test_any_manifest_is_the_wanted_one_or_refused(content: bytes, folder: Path) -> None:
+def test_any_manifest_is_the_wanted_one_or_refused(content: bytes, folder: Path, current) -> None:
     (folder / MANIFEST).write_bytes(content)
-    refusal, agreed = "", WANTED
+    wanted = WANTED | {"settings": current(WANTED["settings"])}
+    refusal, agreed = "", wanted
     try:
-        agreed = agree(folder, WANTED, writable=True)
+        agreed = agree(folder, wanted, True, current)
     except dims.StoreError as error:
         refusal = str(error)
     event("refused" if refusal else "accepted")
@@ -161,7 +163,8 @@ def test_any_manifest_is_the_wanted_one_or_refused(content: bytes, folder: Path)
         assert str(folder) in refusal
         assert len(refusal.splitlines()) == 1
     else:
-        assert agreed == WANTED | {"threads": agreed["threads"]}
+        agreed = agreed | {"settings": current(agreed["settings"])}
+        assert agreed == wanted | {"threads": agreed["threads"]}
         assert type(agreed["threads"]) is int
         assert 1 <= agreed["threads"] <= 4096
     assert (folder / MANIFEST).read_bytes() == content

@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import dims
 from dims.commands import app
 
 LINES, COLUMNS = 40, 80
@@ -86,3 +87,19 @@ def test_exit_codes_of_the_page_are_those_of_the_program():
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
     used = {exits.CANNOT_GO_ON, exits.BAD_INPUT, exits.FAILED_DRAWS, exits.INTERRUPTED}
     assert told == {0, *used}
+
+
+def test_a_file_of_the_user_is_imported_before_the_command(tmp_path):
+    program = tmp_path / "my_own_metrics.py"
+    program.write_text(
+        "import dims\n"
+        "def width(log_p, labels):\n    return log_p.exp().amax(-1).mean(-1)\n"
+        "dims.metrics.register('width', width, task='classification', label='Width')\n"
+    )
+    file = str(tmp_path / "my_run.py")
+    done = CliRunner().invoke(app, ["--import", str(program), "init", file])
+    assert done.exit_code == 0, done.output
+    assert dims.metrics.labels()["width"] == "Width"
+    done = CliRunner().invoke(app, ["--import", str(tmp_path / "none.py"), "init", file])
+    assert done.exit_code == 2
+    assert "there is no file" in " ".join(done.output.split())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import torch
@@ -76,7 +76,10 @@ def check_friction(friction: Friction) -> None:
     Example:
         >>> check_friction(dims.SpeedFriction(0.3))
     """
-    _require(isinstance(friction, Friction), f"{friction!r} lacks a method of dims.Friction")
+    names = ("rate", "decay", "power", "power_slope")
+    lacking = [name for name in names if not callable(getattr(friction, name, None))]
+    _require(not lacking, f"{friction!r} lacks {', '.join(lacking)}, required by dims.Friction")
+    _require(is_dataclass(friction), f"{friction!r}: files need a dataclass")
     kinetic = torch.tensor([1e-3, 0.4, 30.0], dtype=torch.float64)
     rate = friction.rate(kinetic)
     _require(bool((rate > 0).all()), "rate: must be positive where the particle moves")

@@ -145,6 +145,8 @@ def test_rows_are_what_their_names_say(tmp_path):
     torch.testing.assert_close(outputs(by_reference[1]), reference, **close)
     # So short a time is easy for both solvers: they agree, and the speed of RLA stays.
     both = rows[by_reference[0]], rows[by_reference[0]].rattle
+    ours = drawn(2, method="rla", precondition=False, max_time=0.3)
+    torch.testing.assert_close(ours, outputs(by_reference[0]), rtol=0, atol=0.02)
     nll = [row.metric("test", "nll") for row in both]
     assert nll[0] == pytest.approx(nll[1], abs=0.02)
     for row in both:

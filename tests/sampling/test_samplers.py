@@ -243,3 +243,23 @@ def test_trajectory_samplers_can_be_extended_too(posterior, tmp_path: Path):
     draws = posterior.sample(2, Falling(save_at=(0.1,)), store=tmp_path / "run", progress=False)
     assert draws.at(0.1).parameters.shape == draws.parameters.shape
     assert (draws.energy_violation < 1e-2).all()
+
+
+def test_a_solver_without_a_tolerance_of_its_own_is_retried_as_it_is():
+    class Plain(dims.Solver):  # no dataclass: its tolerance is that of the base class
+        def start(self, surface, dynamics, position, velocity, max_time):
+            raise NotImplementedError
+
+        def advance(self, state, surface, dynamics, times):
+            raise NotImplementedError
+
+    sampler = dims.DiMS(solver=Plain())
+    assert sampler.finer() is sampler
+    finer = dims.DiMS(solver=dims.Rattle(tolerance=1e-2)).finer()
+    assert finer.solver == dims.Rattle(tolerance=1e-3)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_friction_that_is_none_is_named():
+    with pytest.raises(TypeError, match="friction: expected a number or an object"):
+        dims.DiMS(friction="high")

@@ -17,37 +17,35 @@ CHOICES = {
     "activation": ("tanh", "gelu"),
     "solver": ("rattle", "dopri5"),
 }
-Varied = Annotated[float | None, typer.Option(help="Of full and growing.")]
+
+
+def _text(help: str) -> Any:
+    """An option whose help fits on a line: no default beside it, no bounds."""
+    return typer.Option(help=help, show_default=False, metavar="")
+
+
+Varied = Annotated[float | None, _text("Of full and growing.")]
 
 
 def mnist(
-    part: Annotated[
-        str,
-        typer.Option(help="subset (the paper's), full (all images), growing, peers, ood, compare."),
-    ] = "subset",
-    dataset: Annotated[str, typer.Option(help="mnist or fashion_mnist.")] = "mnist",
-    seed: Annotated[int, typer.Option(min=0, help="0 to 2 have the paper's η₀ and t₁.")] = 0,
-    curvature: Annotated[
-        str, typer.Option(help="Of the subset: low_rank, kronecker or diagonal.")
-    ] = "low_rank",
-    activation: Annotated[str, typer.Option(help="tanh or gelu.")] = "tanh",
-    wide: Annotated[bool, typer.Option(help="A million parameters instead of 44 426.")] = False,
-    draws: Annotated[int | None, typer.Option(min=1, help="Instead of 100, 20 or 10.")] = None,
-    until: Annotated[float | None, typer.Option(help="Of full and growing: t₁.")] = None,
+    part: Annotated[str, _text("subset, full, growing, peers, ood or compare.")] = "subset",
+    dataset: Annotated[str, _text("mnist or fashion_mnist.")] = "mnist",
+    seed: Annotated[int, _text("0 to 2 have the paper's η₀ and t₁.")] = 0,
+    curvature: Annotated[str, _text("low_rank, kronecker or diagonal (subset).")] = "low_rank",
+    activation: Annotated[str, _text("tanh or gelu.")] = "tanh",
+    wide: Annotated[bool, typer.Option("--wide", help="A million parameters.")] = False,
+    draws: Annotated[int | None, _text("Instead of 100, 20 or 10.")] = None,
+    until: Annotated[float | None, _text("Of full and growing: t₁.")] = None,
     effective_points: Varied = None,
     friction: Varied = None,
     gravity: Varied = None,
-    images: Annotated[
-        list[int] | None, typer.Option(help="Of growing: of a segment; may be repeated.")
-    ] = None,
-    solver: Annotated[str, typer.Option(help="Of ood: rattle or dopri5.")] = "rattle",
-    quick: Annotated[bool, typer.Option(help="A minute: few images, epochs and draws.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda; whole runs want a GPU.")] = "cpu",
-    out: Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")] = Path(
-        "runs/mnist"
-    ),
+    images: Annotated[list[int] | None, _text("Of growing: in each segment.")] = None,
+    solver: Annotated[str, _text("Of ood: rattle or dopri5.")] = "rattle",
+    quick: Annotated[bool, typer.Option("--quick", help="A minute, to _quick.")] = False,
+    device: Annotated[str, _text("cpu or cuda; whole runs need a GPU.")] = "cpu",
+    out: Annotated[Path, _text("Folder; finished runs stay.")] = Path("runs/mnist"),
 ) -> None:
-    """LeNet on images: the paper's tables, the whole training set, and deep ensembles.
+    """LeNet on images: the paper's tables (subset), all images (full), ensembles (peers).
 
     Example: dims reproduce mnist --quick
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dims_paper.schema import Run
 
 
-Quick = Annotated[bool, typer.Option(help="A minute: one seed, few epochs and draws.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A minute; results go to OUT_quick.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of training and draws.")]
 Device = Annotated[str, typer.Option(help="Where draws are made: cpu or cuda.")]
 Out = Annotated[Path, typer.Option(help="Folder for the results; finished runs stay.")]
@@ -50,7 +50,7 @@ def uci(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Splits and networks for each set.")] = 5,
     quick: Quick = False,
-    clean: Annotated[bool, typer.Option(help="Whole tables, not the published files.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Whole tables.")] = False,
     engine: Annotated[
         str | None, typer.Option(help="ray: sets and seeds at once on all cores or a cluster.")
     ] = None,
@@ -136,8 +136,12 @@ def banana(
 @reproduce.command()
 def snelson(
     quick: Quick = False,
-    hessian: Annotated[bool, typer.Option(help="Exact Hessian instead of GGN.")] = False,
-    random: Annotated[bool, typer.Option(help="Start from untrained weights, η₀ = 1.")] = False,
+    hessian: Annotated[
+        bool, typer.Option("--hessian", help="Exact Hessian instead of GGN.")
+    ] = False,
+    random: Annotated[
+        bool, typer.Option("--random", help="Start from untrained weights, η₀ = 1.")
+    ] = False,
     seed: Seed = 0,
     device: Device = "cpu",
     additional: Additional = False,

@@ -6,6 +6,7 @@ Other packages add commands through the entry point group `dims.commands`.
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from typing import Annotated
 
 import typer
 
@@ -21,13 +22,28 @@ app = typer.Typer(
 
 
 @app.callback()
-def root() -> None:
+def root(
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="A file.py or module with your metrics or likelihoods."),
+    ] = None,
+) -> None:
     """Sample the minima of neural-network losses by dissipative Riemannian mechanics.
 
     Exit codes: 0 all well, 1 could not go on, 2 bad input, 3 some draws failed, 130 stopped.
 
     Example: dims init my_run.py
     """
+    if not source:
+        return
+    from dims.commands.entry import import_source  # it imports torch, which takes a second
+    from dims.errors import EntryError
+
+    for each in source:
+        try:
+            import_source(each)
+        except EntryError as error:
+            raise typer.BadParameter(str(error).replace("ENTRY", "--import", 1)) from error
 
 
 app.command()(init)

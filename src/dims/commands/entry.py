@@ -15,7 +15,7 @@ from torch import nn
 
 from dims.errors import EntryError
 
-__all__ = ["call_entry", "import_entry"]
+__all__ = ["call_entry", "import_entry", "import_source"]
 
 MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -28,10 +28,15 @@ def import_entry(entry: str) -> tuple[ModuleType, str]:
             f"ENTRY: {entry[:80]!r} is not `file.py:function` or `module:function`; "
             "`dims init` writes an example"
         )
-    module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
+    module = import_source(source)
     if not callable(getattr(module, name, None)):
         raise EntryError(f"ENTRY: {source} has no function {name!r}")
     return module, name
+
+
+def import_source(source: str) -> ModuleType:
+    """Import `file.py` or a module by its name."""
+    return _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
 
 
 def call_entry(module: ModuleType, name: str) -> tuple[nn.Module, Any, Any]:

@@ -17,7 +17,7 @@ def report(
         Path, typer.Argument(help="A file of draws, a store's folder, or results of reproduce.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The page; report.html in or beside the run without it.")
+        Path | None, typer.Option(help="The page; report.html in the folder, or FILE.html.")
     ] = None,
 ) -> None:
     """Write one HTML page that opens offline: draws, certificates, trajectories, functions, scores.

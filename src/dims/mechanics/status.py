@@ -48,7 +48,7 @@ class Status(CodedStatus):
     NOT_FINITE = (
         5,
         "the loss or its gradient became NaN or infinite; the last good state is kept: "
-        "check the model for overflow, or use a smaller start velocity",
+        "check the model for overflow, use a smaller start velocity, or a shorter fixed step",
     )
 
     @property

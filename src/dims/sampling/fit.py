@@ -59,7 +59,7 @@ def fit(
         parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
 
     Returns:
-        The posterior at θ*, with `sample`, `velocities` and the evidence.
+        The posterior at θ*, with `sample`, `perturbations` and the evidence.
 
     Raises:
         ValueError: An argument does not fit the model or another argument.

@@ -164,12 +164,23 @@ def _evaluate(
     per_draw, ensemble = {}, {}
     for metric in metrics:
         if metric.function is not None:
-            per_draw[metric.name] = of_draws(metric.function)
+            per_draw[metric.name] = _checked(metric, of_draws(metric.function), 1)
         if metric.ensemble is not None:
-            ensemble[metric.name] = of_draws(metric.ensemble)
+            ensemble[metric.name] = _checked(metric, of_draws(metric.ensemble), 0)
         elif metric.function is not None:
-            ensemble[metric.name] = of_average(metric.function)
+            ensemble[metric.name] = _checked(metric, of_average(metric.function), 0)
     return _readings(per_draw, ensemble)
+
+
+def _checked(metric: Metric, value: object, axes: int) -> Tensor:
+    """What a metric returned: one number per predictive, that is, no axis but the draws."""
+    if not isinstance(value, Tensor) or value.ndim != axes:
+        found = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(
+            f"metric {metric.name!r}: it must return a tensor with one number per predictive, "
+            f"got {found}; reduce over the inputs and keep the leading axis of the draws"
+        )
+    return value
 
 
 def _readings(per_draw: dict[str, Tensor], ensemble: dict[str, Tensor]) -> Metrics:

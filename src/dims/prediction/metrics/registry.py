@@ -90,7 +90,7 @@ def register(
     if task not in TASKS:
         raise ValueError(f"task: {task!r} is unknown; give one of {', '.join(TASKS)}")
     given = function or ensemble
-    if given is None:
+    if not callable(given):
         raise ValueError(f"function: {name!r} has none; give function, ensemble or both")
     taken = _METRICS.get((task, name))
     if taken is not None and _origin(taken.function or taken.ensemble) != _origin(given):

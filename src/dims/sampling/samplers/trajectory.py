@@ -48,13 +48,13 @@ class TrajectorySampler(Sampler):
 
     def finer(self) -> TrajectorySampler:
         """With a tenth of the tolerance; a solver without a tolerance stays as it is."""
-        solver = resolve_solver(self.solver, self.tolerance)
-        tolerance = getattr(solver, "tolerance", None)
-        if tolerance is None:
+        solver: Any = resolve_solver(self.solver, self.tolerance)
+        if "tolerance" not in getattr(solver, "__dataclass_fields__", ()):
             return self
+        tolerance = FINER * solver.tolerance
         if isinstance(self.solver, str):
-            return replace(self, tolerance=FINER * tolerance)  # type: ignore[type-var]
-        return replace(self, solver=replace(solver, tolerance=FINER * tolerance))  # type: ignore[type-var]
+            return replace(self, tolerance=tolerance)  # type: ignore[type-var]
+        return replace(self, solver=replace(solver, tolerance=tolerance))  # type: ignore[type-var]
 
     def follow(
         self,

@@ -78,7 +78,7 @@ def agree(
             for key in different[:5]
         )
         raise StoreError(f"{place}: holds another run ({shown}); give another folder")
-    return found
+    return {**wanted, "settings": settings}
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
