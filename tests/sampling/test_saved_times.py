@@ -63,8 +63,9 @@ def test_saved_positions_are_those_of_the_trajectory(posterior, draws):
 
 def test_draws_at_a_time_are_draws(draws, posterior):
     there = draws.at(0.3)
-    for name in ("smallest_eigenvalue", "displacement", "kinetic_energy", "arc_length"):
+    for name in ("smallest_eigenvalue", "displacement", "energy_violation", "arc_length"):
         assert getattr(there, name).isnan().all()
+    assert torch.equal(there.kinetic_energy, draws.saved_kinetic_energy[:, 1])
     assert there.evaluations.tolist() == [0] * 5
     assert there.status == draws.status
     assert there.settings == draws.settings
