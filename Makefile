@@ -37,7 +37,7 @@ $(READY): pyproject.toml paper/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --no-deps -r constraints.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable paper
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./paper
 	touch $(READY)
 
 $(DOCS_READY): $(READY) constraints-docs.txt

@@ -19,9 +19,8 @@ from pathlib import Path
 import torch
 
 import dims
-from dims.commands.pages.style import COLOURS
+from dims.commands.pages.style import COLOURS, figure_style
 from dims.mechanics.batch import Progress
-from dims_paper.figures.style import figure_style
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "benchmarks" / "soak.json"

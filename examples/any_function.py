@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.commands.pages.style import COLOURS
-from dims_paper.figures.style import LOSS_MAP, figure_style
+from dims.commands.pages.style import COLOURS, figure_style
 
 
 def sphere(theta: Tensor) -> Tensor:
@@ -99,7 +98,7 @@ def _draw_sphere(axis: Any) -> None:
 def _draw_valley(axis: Any) -> None:
     x, y = torch.meshgrid(torch.linspace(-3, 3, 150), torch.linspace(-3, 3, 150), indexing="xy")
     loss = 0.5 * (x * y - 1).square()
-    axis.contourf(x, y, (loss + 0.01).log10(), levels=20, cmap=LOSS_MAP)
+    axis.contourf(x, y, (loss + 0.01).log10(), levels=20, cmap="cividis")
     branch = torch.linspace(1 / 3, 3, 100)
     for sign in (1, -1):
         axis.plot(sign * branch, sign / branch, color=COLOURS["rla"], linestyle="--")

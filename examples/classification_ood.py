@@ -21,7 +21,7 @@ from dims.metrics import ood_auroc
 from torch import Tensor, nn
 
 import dims
-from dims_paper.figures.style import UNCERTAINTY_MAP, figure_style
+from dims.commands.pages.style import figure_style
 
 
 def two_moons(count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -80,7 +80,7 @@ def picture(
                 axis_points.numpy(),
                 axis_points.numpy(),
                 values.reshape(80, 80).T.numpy(),
-                cmap=UNCERTAINTY_MAP,
+                cmap="magma",
                 vmin=0,
                 vmax=math.log(2),
                 rasterized=True,

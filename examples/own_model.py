@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.commands.pages.style import COLOURS
-from dims_paper.figures.style import figure_style
+from dims.commands.pages.style import COLOURS, figure_style
 
 FLATS = (12, 12, 12, 3, 0)  # number per district
 

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.commands.pages.style import COLOURS, LABELS
-from dims_paper.figures.style import figure_style
+from dims.commands.pages.style import COLOURS, LABELS, figure_style
 
 GAP = (-0.6, 0.9)
 

@@ -19,10 +19,10 @@ LINES, COLUMNS = 40, 80
 def commands(
     group: click.Command, path: tuple[str, ...] = ()
 ) -> dict[tuple[str, ...], click.Command]:
-    """All commands with their names, groups included."""
+    """All commands that help shows, with their names, groups included."""
     found = {path: group}
     for name, command in getattr(group, "commands", {}).items():
-        found |= commands(command, (*path, name))
+        found |= {} if command.hidden else commands(command, (*path, name))
     return found
 
 
@@ -39,6 +39,12 @@ def help_of(path: tuple[str, ...]) -> str:
 def test_all_commands_are_seen():
     names = {"data", "demo", "init", "report", "reproduce", "sample"}
     assert {path[0] for path in COMMANDS if path} == names
+
+
+def test_a_command_that_moved_says_where_it_is():
+    done = CliRunner().invoke(app, ["bench"])
+    assert done.exit_code == 2
+    assert "benchmarks/solver_speed.py" in done.output
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

@@ -1,4 +1,4 @@
-"""Wheel and sdist hold what a user needs, and `dims demo` runs from an installed wheel."""
+"""Wheels and sdist hold what a user needs; the command line works with and without the paper."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ def run(*command: object, **more: str) -> str:
     return done.stdout
 
 
+def built(folder: Path, source: str) -> Path:
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", folder)
+    run("-m", "pip", "wheel", source, *options)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", folder)
-    run("-m", "pip", "wheel", ".", *options)
-    (built,) = folder.glob("*.whl")
-    return built
+    return built(tmp_path_factory.mktemp("wheel"), ".")
 
 
 def test_the_wheel_holds_every_file_of_the_package(wheel):
@@ -58,13 +61,39 @@ def test_the_sdist_holds_sources_and_papers(tmp_path):
     } <= names
 
 
-def test_the_demo_runs_from_the_installed_wheel(wheel, tmp_path):
+def test_the_command_line_works_with_and_without_the_paper(wheel, tmp_path):
     place = tmp_path / "installed"
     options = ("--no-deps", "--no-index", "--quiet", "--target", place)
     run("-m", "pip", "install", *options, wheel)
-    start = "import sys, dims; print(dims.__file__); from dims.commands.cli import main; main()"
-    told = run(
-        "-c", start, "demo", "--draws", "2", "--out", tmp_path / "demo", PYTHONPATH=str(place)
+    names = sorted(path.name for path in place.iterdir() if path.suffix != ".dist-info")
+    assert "dims_paper" not in names
+    environment = {"PYTHONPATH": str(place)}
+    look = (
+        "from importlib.metadata import distributions;"
+        f"d = [d for d in distributions(path=[{str(place)!r}])];"
+        "e = [e.name for x in d for e in x.entry_points if e.group == 'dims.commands'];"
+        "print(e)"
     )
+    assert run("-c", look, **environment).strip() == "[]"
+    run("-m", "pip", "install", *options, built(tmp_path / "paper", "./paper"))
+    assert run("-c", look, **environment).strip() == "['data', 'demo', 'reproduce']"
+    start = "import dims; print(dims.__file__); from dims.commands.cli import main; main()"
+    told = run("-c", start, "demo", "--draws", "2", "--out", tmp_path / "demo", **environment)
     assert told.startswith(str(place))
     assert (tmp_path / "demo" / "demo.png").stat().st_size > 10_000
+
+
+def test_the_library_alone_has_a_smaller_help(monkeypatch):
+    import importlib
+
+    from typer.testing import CliRunner
+
+    import dims.commands
+
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.metadata.entry_points", lambda **_: ())
+        alone = importlib.reload(dims.commands)
+        told = CliRunner().invoke(alone.app, ["--help"]).output
+    importlib.reload(dims.commands)
+    assert all(name in told for name in ("init", "sample", "report"))
+    assert not any(name in told for name in ("reproduce", "demo"))

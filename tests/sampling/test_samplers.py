@@ -72,6 +72,7 @@ class QuadraticFriction:
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("unchecked")
 def test_every_sampler_keeps_the_contract(sampler):
     check_sampler(sampler)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dims.commands.pages.style import figure_style
 from dims_paper.figures import predictions, toys
-from dims_paper.figures.style import figure_style, save_figure
+from dims_paper.figures.style import save_figure
 from dims_paper.schema import Run
 
 FIGURES: dict[str, Callable[[Run, Any], Any]] = {

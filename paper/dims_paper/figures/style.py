@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +21,6 @@ def method_key(name: str) -> str:
 def colour_of(name: str) -> str:
     """The colour of a method; grey if it has none."""
     return COLOURS.get(method_key(name), "#777777")
-
-
-@contextmanager
-def figure_style() -> Iterator[Any]:
-    """A context with matplotlib.pyplot in this style; global settings do not change."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'dims[cli]'") from error
-    matplotlib.use("Agg", force=False)
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(
-        {
-            "figure.dpi": 130,
-            "figure.constrained_layout.use": True,
-            "font.size": 9,
-            "axes.titlesize": 10,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.grid": True,
-            "grid.alpha": 0.25,
-            "legend.frameon": False,
-            "pdf.fonttype": 42,  # searchable text
-        }
-    ):
-        yield plt
 
 
 def save_figure(figure: Any, path: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dims.commands.exits import end
 from dims.commands.init import init
 from dims.commands.report import report
 from dims.commands.sample import sample
@@ -44,6 +45,12 @@ def root(
             import_source(each)
         except EntryError as error:
             raise typer.BadParameter(str(error).replace("ENTRY", "--import", 1)) from error
+
+
+@app.command(hidden=True)
+def bench() -> None:
+    """Say where the benchmark of the solvers is now."""
+    end("dims bench has moved: in a clone, python benchmarks/solver_speed.py --help")
 
 
 app.command()(init)

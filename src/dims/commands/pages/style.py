@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["COLOURS", "LABELS"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["COLOURS", "LABELS", "figure_style"]
 
 # Okabe and Ito's palette; "gravity" and "damped" are the dynamics between RLA and DiMS.
 COLOURS = {
@@ -31,3 +35,30 @@ LABELS = {
     "gravity": "gravity",
     "damped": "damped",
 }
+
+
+@contextmanager
+def figure_style() -> Iterator[Any]:
+    """A context with matplotlib.pyplot in this style; global settings do not change."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'dims[cli]'") from error
+    matplotlib.use("Agg", force=False)
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(
+        {
+            "figure.dpi": 130,
+            "figure.constrained_layout.use": True,
+            "font.size": 9,
+            "axes.titlesize": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "legend.frameon": False,
+            "pdf.fonttype": 42,  # searchable text
+        }
+    ):
+        yield plt
