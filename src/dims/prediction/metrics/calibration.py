@@ -44,6 +44,10 @@ def calibration_bins(confidence: Tensor, correct: Tensor, bins: int = 10) -> Cal
     Raises:
         TypeError: `bins` is not an int, or `correct` not bool.
         ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> confidence = dims.metrics.maximum_probability(log_p)
+        >>> dims.metrics.calibration_bins(confidence, log_p.argmax(-1) == labels, bins=15)
     """
     confidence = to_float64(confidence, "confidence")
     if isinstance(bins, bool) or not isinstance(bins, int):
@@ -101,6 +105,9 @@ def expected_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: 
 
     Returns:
         The average gap of each predictive, (...).
+
+    Example:
+        >>> dims.metrics.expected_calibration_error(log_p, labels, bins=15)
     """
     count, gap = _calibration_gaps(log_probabilities, labels, bins)
     return (count * gap).sum(dim=-1) / count.sum(dim=-1)
@@ -116,6 +123,9 @@ def maximum_calibration_error(log_probabilities: Tensor, labels: Tensor, bins: i
 
     Returns:
         The largest gap of each predictive, (...).
+
+    Example:
+        >>> dims.metrics.maximum_calibration_error(log_p, labels, bins=15)
     """
     return _calibration_gaps(log_probabilities, labels, bins)[1].amax(dim=-1)
 

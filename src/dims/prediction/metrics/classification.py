@@ -66,6 +66,9 @@ def brier_sum(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
     Returns:
         The score of each predictive, from 0 to 2, (...).
+
+    Example:
+        >>> dims.metrics.brier_sum(predictive.log_probabilities, labels)
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     one_hot = torch.nn.functional.one_hot(labels, log_p.shape[-1])
@@ -81,6 +84,9 @@ def brier_mean(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
     Returns:
         The score of each predictive, from 0 to 2/C, (...).
+
+    Example:
+        >>> dims.metrics.brier_mean(predictive.log_probabilities, labels)
     """
     return brier_sum(log_probabilities, labels) / log_probabilities.shape[-1]
 
@@ -97,6 +103,9 @@ def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
     Returns:
         The area of each predictive; nan where it is not defined, (...).
+
+    Example:
+        >>> dims.metrics.auroc(predictive.log_probabilities, labels)  # of each draw, (S,)
     """
     log_p, labels = check_labelled(log_probabilities, labels)
     present = labels.unique().tolist()
@@ -120,6 +129,9 @@ def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
 
     Returns:
         Log-probabilities of the ensemble, (N, C), in float64.
+
+    Example:
+        >>> dims.metrics.ensemble_log_probabilities(predictive.log_probabilities).exp()
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
     return log_p.logsumexp(dim=0) - math.log(log_p.shape[0])

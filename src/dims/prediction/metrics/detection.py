@@ -19,6 +19,9 @@ def predictive_entropy(log_probabilities: Tensor) -> Tensor:
 
     Returns:
         (..., N), in float64.
+
+    Example:
+        >>> dims.metrics.predictive_entropy(predictive.log_probabilities)  # (S, N)
     """
     log_p = check_log_probabilities(log_probabilities, "log_probabilities")
     # 0 · log 0 = 0: a finite stand-in for −inf makes the product 0.
@@ -33,6 +36,9 @@ def maximum_probability(log_probabilities: Tensor) -> Tensor:
 
     Returns:
         (..., N), in float64.
+
+    Example:
+        >>> dims.metrics.maximum_probability(predictive.log_probabilities)  # (S, N)
     """
     return check_log_probabilities(log_probabilities, "log_probabilities").amax(dim=-1).exp()
 
@@ -45,6 +51,9 @@ def mutual_information(log_probabilities: Tensor) -> Tensor:
 
     Returns:
         (N,), in float64.
+
+    Example:
+        >>> dims.metrics.mutual_information(predictive.log_probabilities)  # (N,)
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
     total = predictive_entropy(ensemble_log_probabilities(log_p))

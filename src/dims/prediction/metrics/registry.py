@@ -22,7 +22,16 @@ _METRICS: dict[tuple[str, str], Metric] = {}
 
 @dataclass(frozen=True)
 class Metric:
-    """A registered metric; see `register` for the meaning of its fields."""
+    """A registered metric.
+
+    Attributes:
+        name: Its key in the result of `predictive.metrics`.
+        task: What it judges, as for `register`.
+        label: Its heading in tables.
+        higher_is_better: The direction, None where neither is better.
+        function: The metric of one predictive, or None.
+        ensemble: The metric of all draws together, or None: that of their average.
+    """
 
     name: str
     task: str

@@ -28,6 +28,9 @@ def root_mean_squared_error(means: Tensor, targets: Tensor) -> Tensor:
 
     Raises:
         ValueError: Shapes or values are not as described.
+
+    Example:
+        >>> dims.metrics.root_mean_squared_error(predictive.mean, targets)
     """
     means, targets = check_paired(means, targets)
     return _over_inputs((targets - means).square(), targets).sqrt()
@@ -63,6 +66,9 @@ def mixture_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Te
 
     Returns:
         A float64 number.
+
+    Example:
+        >>> dims.metrics.mixture_nll(predictive.outputs, targets, predictive.noise_std)
     """
     log_density = _log_density(check_draw_axis(means, targets), targets, noise_std)
     return -(log_density.logsumexp(dim=0) - math.log(log_density.shape[0])).mean(dim=-1)
@@ -81,6 +87,9 @@ def coverage(
 
     Returns:
         The covered share of each predictive, (...).
+
+    Example:
+        >>> dims.metrics.coverage(predictive.outputs, targets, predictive.noise_std, level=0.9)
     """
     centred = _centred_cdf(means, targets, noise_std)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
@@ -99,6 +108,9 @@ def mixture_coverage(
 
     Returns:
         A float64 number.
+
+    Example:
+        >>> dims.metrics.mixture_coverage(predictive.outputs, targets, predictive.noise_std)
     """
     centred = _centred_cdf(check_draw_axis(means, targets), targets, noise_std).mean(dim=0)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
@@ -116,6 +128,9 @@ def gaussian_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> 
 
     Returns:
         The CRPS of each predictive in the units of the targets, (...).
+
+    Example:
+        >>> dims.metrics.gaussian_crps(predictive.outputs, targets, predictive.noise_std)
     """
     means, targets = check_paired(means, targets)
     std = check_noise(noise_std, means)
@@ -135,6 +150,9 @@ def mixture_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> T
 
     Returns:
         A float64 number.
+
+    Example:
+        >>> dims.metrics.mixture_crps(predictive.outputs, targets, predictive.noise_std)
     """
     means, targets = check_paired(check_draw_axis(means, targets), targets)
     std = check_noise(noise_std, means)
