@@ -203,9 +203,9 @@ class EquationOfMotion:
         if self.dynamics.conservative:
             result["worst_kinetic_change"] = float((kinetic / kinetic[0] - 1).abs().max())
             return result
-        energy = kinetic + self.dynamics.gravity * loss
+        energy = self.dynamics.energy(kinetic, loss)
         lowest = energy.cummin(0).values
-        floor = self.dynamics.gravity * loss.min(0).values
+        floor = self.dynamics.potential(loss.min(0).values)
         left = torch.maximum(lowest - floor, VIOLATION_FLOOR * (energy[0] - floor))
         violation = ((energy - lowest) / left).max(0).values
         result["worst_energy_violation"] = float(violation.max())

@@ -108,4 +108,4 @@ def test_a_file_of_the_user_is_imported_before_the_command(tmp_path):
     assert dims.metrics.labels()["width"] == "Width"
     done = CliRunner().invoke(app, ["--import", str(tmp_path / "none.py"), "init", file])
     assert done.exit_code == 2
-    assert "there is no file" in " ".join(done.output.split())
+    assert "--import: there is no file" in " ".join(done.output.split())

@@ -42,9 +42,9 @@ def root(
 
     for each in source:
         try:
-            import_source(each)
+            import_source(each, "--import")
         except EntryError as error:
-            raise typer.BadParameter(str(error).replace("ENTRY", "--import", 1)) from error
+            end(error)
 
 
 @app.command(hidden=True)

@@ -34,9 +34,11 @@ def import_entry(entry: str) -> tuple[ModuleType, str]:
     return module, name
 
 
-def import_source(source: str) -> ModuleType:
-    """Import `file.py` or a module by its name."""
-    return _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
+def import_source(source: str, argument: str = "ENTRY") -> ModuleType:
+    """Import `file.py` or a module by its name; errors name the argument that gave it."""
+    if source.endswith(".py"):
+        return _import_file(Path(source), argument)
+    return _import_module(source, argument)
 
 
 def call_entry(module: ModuleType, name: str) -> tuple[nn.Module, Any, Any]:
@@ -54,15 +56,17 @@ def call_entry(module: ModuleType, name: str) -> tuple[nn.Module, Any, Any]:
     return made
 
 
-def _import_file(path: Path) -> ModuleType:
+def _import_file(path: Path, argument: str) -> ModuleType:
     try:
         plain = path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         plain = False
     if not plain:
-        raise EntryError(f"ENTRY: there is no file {str(path)[:80]!r}; `dims init` writes one")
+        raise EntryError(f"{argument}: there is no file {str(path)[:80]!r}; `dims init` writes one")
     if not path.stem.isidentifier() or path.stem in sys.stdlib_module_names:
-        raise EntryError(f"ENTRY: {path.name!r} cannot name a module; rename it, say, my_run.py")
+        raise EntryError(
+            f"{argument}: {path.name!r} cannot name a module; rename it, say, my_run.py"
+        )
     # Its neighbours can be imported, as if the file were run.
     _search(path.resolve().parent)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -74,19 +78,21 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[path.stem]
-        raise EntryError(f"ENTRY: {path} failed: {_where(error, module)}") from error
+        raise EntryError(f"{argument}: {path} failed: {_where(error, module)}") from error
     return module
 
 
-def _import_module(source: str) -> ModuleType:
+def _import_module(source: str, argument: str) -> ModuleType:
     if MODULE.fullmatch(source) is None:
-        raise EntryError(f"ENTRY: {source[:80]!r} is neither the name of a module nor a file.py")
+        raise EntryError(
+            f"{argument}: {source[:80]!r} is neither the name of a module nor a file.py"
+        )
     _search(Path.cwd())
     try:
         return importlib.import_module(source)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise EntryError(f"ENTRY: {source} cannot be imported ({reason})") from error
+        raise EntryError(f"{argument}: {source} cannot be imported ({reason})") from error
 
 
 def _search(folder: Path) -> None:

@@ -263,7 +263,6 @@ def dissipative(gravity: float = 1.0, friction: float = 0.1) -> Dynamics:
 
 def _check_not_negative(name: str, value: float) -> None:
     if not isinstance(value, Real):
-        also = " or an object with the methods of dims.Friction" if name == "friction" else ""
-        raise TypeError(f"{name}: expected a number{also}, got {value!r}")
+        raise TypeError(f"{name}: expected a number, got {value!r}")
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name}: must be finite and not negative, got {value}")

@@ -120,14 +120,16 @@ def train(
     model.train()
     rate, decay = training.learning_rate, training.weight_decay
     optimiser = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay)
-    steps = training.epochs * math.ceil(len(inputs) / (training.batch_size or len(inputs)))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    schedule = None
+    if training.cosine:
+        steps = training.epochs * math.ceil(len(inputs) / (training.batch_size or len(inputs)))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     with torch.enable_grad(), nullcontext() if seed is None else seeded(seed):
         for _, (rows,) in training.batches(len(inputs), report=report):
             optimiser.zero_grad()
             loss(model(inputs[rows]), targets[rows]).backward()
             optimiser.step()
-            if training.cosine:
+            if schedule is not None:
                 schedule.step()
     return model.eval()
 

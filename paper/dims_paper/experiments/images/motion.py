@@ -158,7 +158,7 @@ def _segment(
     jump = torch.zeros_like(motion.start_energy)
     if before is not None and before is not segment.surface:
         # What the change of the surface added to the energy.
-        jump = dynamics.gravity * (segment.surface.value(position) - before.value(position))
+        jump = dynamics.potential(segment.surface.value(position) - before.value(position))
     return {
         "positions": motion.positions,
         "velocity": motion.velocities[-1],

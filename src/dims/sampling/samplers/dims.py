@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import torch
@@ -83,7 +84,14 @@ class DiMS(TrajectorySampler):
     def dynamics(self) -> Dynamics:
         """Gravity and friction."""
         law = self.friction
-        return Dynamics(self.gravity, law if isinstance(law, Friction) else SpeedFriction(law))
+        if isinstance(law, Real):
+            law = SpeedFriction(float(law))
+        if not isinstance(law, Friction):
+            raise TypeError(
+                "friction: expected a number or an object with the methods of dims.Friction, got "
+                f"{law!r}"
+            )
+        return Dynamics(self.gravity, law)
 
     @classmethod
     def current_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
