@@ -1,6 +1,7 @@
 """Does a solver obey Lemma 1? Compare rattle with the reference solver on the Snelson network.
 
     python benchmarks/energy_law.py rattle --rows 20 --out results/benchmarks/energy_law
+    python benchmarks/energy_law.py rattle --metric moving --rows 200 --name moving
     python benchmarks/energy_law.py reference --rows 3 --out results/benchmarks/energy_law
 
 The reference solver is torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one trajectory at a time,
@@ -37,6 +38,7 @@ def run_rattle(
     compiled: bool,
     device: str,
     ends: Path | None,
+    metric: str,
 ) -> dict[str, Any]:
     """Integrate all rows with rattle and collect its diagnostics."""
     problem = load_problem(dtype, device)
@@ -51,6 +53,7 @@ def run_rattle(
         save_at=TIMES,
         max_time=TIMES[-1],
         compile=compiled,
+        metric=metric,
     )
     wall = time.perf_counter() - started
     lost = path.dissipated[-1] - path.dissipated[0]
@@ -72,7 +75,10 @@ def run_rattle(
         "late_balance_percent": (100 * late / lost).tolist(),
         "evaluations": path.evaluations.tolist(),
         "rejections": path.rejections.tolist(),
+        "refreshes": path.refreshes.tolist(),
+        "gradient_equivalents": path.gradient_equivalents.tolist(),
         "arc_length": path.arc_length.tolist(),
+        "metric_length": path.metric_length.tolist(),
         "distance": (path.end - surface.initial).norm(dim=-1).tolist(),
         **spreads,
     }
@@ -85,7 +91,9 @@ def spread(surface: dims.LossSurface, thetas: Tensor) -> dict[str, Any]:
         grid = torch.linspace(low, high, 60).unsqueeze(-1)
         outputs = surface.predict(thetas, grid).squeeze(-1).double()
         result[f"spread_{name}"] = float(outputs.std(0).mean())
-        result[f"deviation_{name}"] = (outputs - outputs.mean(0)).abs().mean(1).tolist()
+        away = outputs - outputs.mean(0)
+        result[f"deviation_{name}"] = away.abs().mean(1).tolist()
+        result[f"rms_{name}"] = away.square().mean(1).sqrt().tolist()
     return result
 
 
@@ -130,6 +138,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tolerance", type=float, default=None, help="tolerance of rattle")
     parser.add_argument("--float32", action="store_true", help="rattle in single precision")
+    parser.add_argument("--metric", default="euclidean", choices=("euclidean", "moving"))
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--ends", type=Path, default=None, help="file for the end points")
@@ -147,6 +156,7 @@ def main() -> None:
             options.compile,
             options.device,
             options.ends,
+            options.metric,
         )
     else:
         result = run_reference(options.rows, options.seed)
@@ -155,6 +165,7 @@ def main() -> None:
         "rows": options.rows,
         "seed": options.seed,
         "tolerance": options.tolerance,
+        "metric": options.metric,
         "dtype": str(dtype),
         "times": TIMES,
         "torch": torch.__version__,

@@ -45,7 +45,7 @@ def measure(
     }
 
 
-def _rattle(precision: torch.dtype) -> Callable[..., dict[str, Any]]:
+def _rattle(precision: torch.dtype, metric: str = "euclidean") -> Callable[..., dict[str, Any]]:
     def run(dynamics: Dynamics, end: float, rows: int, seed: int, device: str) -> dict[str, Any]:
         problem = load_problem(precision, device)
         velocity = problem.velocities(rows, seed)
@@ -53,9 +53,9 @@ def _rattle(precision: torch.dtype) -> Callable[..., dict[str, Any]]:
         began = time.perf_counter()
         sizes = batch_sizes(rows, SHRINK[device], SMALLEST_COMPILED[device])
         for size in sorted(sizes):
-            _integrate(problem, velocity[:size], dynamics, 1e-3 * end, compiled=True)
+            _integrate(problem, velocity[:size], dynamics, 1e-3 * end, compiled=True, metric=metric)
         cold = time.perf_counter() - began
-        record, _ = _integrate(problem, velocity, dynamics, end, compiled=True)
+        record, _ = _integrate(problem, velocity, dynamics, end, compiled=True, metric=metric)
         return {**record, "compilation_seconds": cold, "precision": str(precision).split(".")[-1]}
 
     return run
@@ -76,6 +76,7 @@ def _integrate(
     *,
     compiled: bool = False,
     solver: str = "rattle",
+    metric: str = "euclidean",
 ) -> tuple[dict[str, Any], Trajectories]:
     surface = problem.surface
     clock = _Clock()
@@ -87,12 +88,15 @@ def _integrate(
         solver=solver,
         max_time=end,
         compile=compiled,
+        metric=metric,
     )
     record = clock.stop(len(velocity))
     kinetic = (path.kinetic_energy[-1] / path.start_kinetic_energy - 1).abs()
     record |= {
         "evaluations": float(path.evaluations.double().mean()),
         "most_evaluations": int(path.evaluations.max()),
+        "refreshes": float(path.refreshes.double().mean()),
+        "gradient_equivalents": float(path.gradient_equivalents.mean()),
         "worst_energy_violation": float(path.energy_violation.max()),
         "rows_beyond_1e-2": int((path.energy_violation > 1e-2).sum()),
         "gradient_norm": float(path.gradient_norm[-1].mean()),
@@ -152,6 +156,8 @@ SOLVERS: dict[str, Callable[..., dict[str, Any]]] = {
     "dopri5": _dopri5,
     "rattle": _rattle(torch.float32),
     "rattle, float64": _rattle(torch.float64),
+    "rattle, moving metric": _rattle(torch.float32, "moving"),
+    "rattle, moving metric, float64": _rattle(torch.float64, "moving"),
 }
 
 

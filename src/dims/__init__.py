@@ -27,6 +27,7 @@ try:
     )
     from dims.mechanics.events import AtRest
     from dims.mechanics.integrate import Trajectories, integrate
+    from dims.mechanics.metric.moving import MovingMetric
     from dims.mechanics.solvers.base import RowState, Solver
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
@@ -78,6 +79,7 @@ __all__ = [
     "Likelihood",
     "LinLA",
     "LossSurface",
+    "MovingMetric",
     "Posterior",
     "Predictive",
     "Rattle",

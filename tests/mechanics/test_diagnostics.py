@@ -105,15 +105,15 @@ def test_made_up_violations_are_seen():
     flags = theorem_bounds(replace(path, lowest_kinetic_energy=fast)).slows_down
     assert flags.tolist() == [True, False, True, True]
 
-    between = path.arc_length.clone()
+    between = path.metric_length.clone()
     between[2] = 0.5 * (good.arc_length_limit + good.sharp_arc_length_limit)[2]
-    found = theorem_bounds(replace(path, arc_length=between))
+    found = theorem_bounds(replace(path, metric_length=between))
     assert found.explores.all()
     assert found.explores_sharply.tolist() == [True, True, False, True]
 
-    short = path.arc_length.clone()
+    short = path.metric_length.clone()
     short[0] = 0.99 * good.arc_length_limit[0]
-    found = theorem_bounds(replace(path, arc_length=short))
+    found = theorem_bounds(replace(path, metric_length=short))
     assert found.explores.tolist() == [False, True, True, True]
     assert not found.explores_sharply[0]
 

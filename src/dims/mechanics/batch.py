@@ -7,21 +7,24 @@ go on ends with a status and its last good state.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from dims.errors import SnapshotError
+from dims.mechanics.clock import Clock
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.events import StopCondition
+from dims.mechanics.metric.moving import MovingMetric
+from dims.mechanics.motion import Motion
 from dims.mechanics.record import Outcome, Progress, Record
 from dims.mechanics.rows import select_rows
 from dims.mechanics.snapshot import Checkpoint
 from dims.mechanics.solvers.base import RowState, Solver
 from dims.mechanics.status import Status
-from dims.mechanics.stepper import stepper
+from dims.mechanics.stepper import REPLAYS, stepper
 from dims.model.shapes import RowVectors, Times
 from dims.surface.base import BaseSurface
 
@@ -53,6 +56,8 @@ class Options:
     compiled: bool = False
     progress: Callable[[Progress], None] | None = None
     checkpoint: Checkpoint | None = None
+    metric: MovingMetric | None = None
+    numbers: Sequence[int] | None = None  # of the rows, for what is random
 
 
 PLAIN = Options()
@@ -68,31 +73,31 @@ def run(
     options: Options = PLAIN,
 ) -> Outcome:
     """Integrate all rows until the last of `times`, landing on each of them."""
-    compiled, stop, device = options.compiled, options.stop, position.device
+    compiled, metric, device = options.compiled, options.metric, position.device
     if compiled and not surface.in_one_piece(len(position)):
         surface, compiled = surface.with_compiled_gradient(), False
     rows = torch.arange(len(position), device=device)
-    state = solver.start(surface, dynamics, position, velocity, float(times[-1]))
-    _check_state(solver, state)
+    motion = Motion(solver, surface, dynamics, times, metric, options.stop)
+    numbers = rows if options.numbers is None else torch.tensor(options.numbers, device=device)
+    state = motion.begin(position, velocity, numbers)
+    clock = Clock(device)
+    if metric is not None:
+        clock.time_gradient(surface, position)
     store = Record(state, len(times) if options.save else 0, float(times[-1]))
     if options.checkpoint is not None:
         rows, state = _resume(options.checkpoint, store, rows, state)
 
-    def tick(state: RowState) -> RowState:
-        state = solver.advance(state, surface, dynamics, times)
-        return state if stop is None else _apply_stop(state, stop)
-
-    # Rows that have landed on a time to save wait for the next look.
-    seldom = compiled and device.type == "cpu" and not options.save
+    # Rows that have landed on a time to save, or want another metric, wait for the next look.
+    seldom = compiled and device.type == "cpu" and not options.save and metric is None
     ticks = CHECK_COMPILED_EVERY if seldom else CHECK_EVERY
-    step_many = stepper(tick, ticks, compiled, device)
+    step_many = stepper(motion.tick, ticks, compiled, device, REPLAYS if metric is None else 1)
     sizes = None
     if compiled or surface.compiled:
         smallest = SMALLEST_COMPILED[device.type] if compiled else 1
         sizes = batch_sizes(len(position), SHRINK[device.type], smallest)
     while True:
         if state.refreshing.any():
-            state = solver.refresh(state, surface, dynamics)
+            state = motion.refresh(state, clock)
         state = step_many(state)
         if options.save:
             store.save(rows, state, len(times))
@@ -106,19 +111,11 @@ def run(
         if size < len(rows):
             store.put(rows, state)
             if alive == 0:
-                return store.outcome(dynamics)
+                return store.outcome(dynamics, clock.gradient)
             kept = running.argsort(descending=True, stable=True)[:size]
             rows, state = rows[kept], select_rows(state, kept)
         if options.checkpoint is not None and options.checkpoint.due():
             options.checkpoint.save(store.pack(rows, state))
-
-
-def _check_state(solver: Solver, state: object) -> None:
-    if not isinstance(state, RowState) or not hasattr(state, "gradient"):
-        raise TypeError(
-            f"solver: {type(solver).__name__}.start must return a RowState with a gradient, got "
-            f"{type(state).__name__}; derive its state from dims.RowState"
-        )
 
 
 def _after_look(state: RowState, max_evaluations: int | None) -> RowState:
@@ -159,10 +156,3 @@ def fitting_size(alive: int, rows: int, sizes: list[int] | None) -> int:
     if sizes is None or alive == 0:
         return alive if alive < KEEP_FULL * rows else rows
     return min(size for size in (rows, *sizes) if size >= alive)
-
-
-def _apply_stop(state: RowState, stop: StopCondition) -> RowState:
-    norm = torch.linalg.vector_norm(state.gradient, dim=-1).double()
-    over = stop(state.time, state.moment.loss, state.moment.kinetic, norm)
-    over = over & state.running & (state.ledger.steps > 0)
-    return replace(state, status=torch.where(over, Status.AT_REST.code, state.status))

@@ -78,7 +78,7 @@ def theorem_bounds(path: Trajectories) -> Bounds:
     return Bounds(
         lowest_kinetic_energy=path.lowest_kinetic_energy,
         kinetic_energy_limit=(start / (2 * eta * path.end_time)) ** (2 / 3),
-        arc_length=path.arc_length,
+        arc_length=path.metric_length,
         arc_length_limit=(1 - kept) / (math.sqrt(2) * eta),
         sharp_arc_length_limit=-torch.log(kept) / (math.sqrt(2) * eta),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from dims.mechanics.batch import Options, Progress, run
 from dims.mechanics.checks import check_kinds, check_start, check_times, start_losses
 from dims.mechanics.dynamics import Dynamics, dissipative
 from dims.mechanics.events import StopCondition
+from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.snapshot import Checkpoint
 from dims.mechanics.solvers.base import Solver
 from dims.mechanics.solvers.dopri5 import Dopri5
@@ -19,7 +21,17 @@ from dims.surface.base import BaseSurface
 
 __all__ = ["Trajectories", "integrate", "resolve_solver"]
 
+METRICS = ("euclidean", "moving")
 SOLVERS: dict[str, Callable[..., Solver]] = {"rattle": Rattle, "dopri5": Dopri5}
+# Without stiff directions the energy law survives longer steps; docs/moving_metric.md measures it.
+LONGER_STEPS = Rattle(
+    turn=0.35,
+    longest_turn=0.6,
+    trim=0.1,
+    friction_error=0.025,
+    newton_tolerance=0.5,
+    steepening=0.08,
+)
 
 
 def integrate(
@@ -37,6 +49,8 @@ def integrate(
     compile: bool = False,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Checkpoint | None = None,
+    metric: str | MovingMetric = "euclidean",
+    numbers: Sequence[int] | None = None,
 ) -> Trajectories:
     """Move particles on the graph of a surface from the given positions and velocities.
 
@@ -53,6 +67,8 @@ def integrate(
         save_at: Increasing times whose states are returned; None means each row's end.
         compile: Compile the whole step: half a minute, then several times faster.
         progress: Called now and then with a `Progress`.
+        metric: "euclidean", as in the paper, "moving", or a `dims.MovingMetric(...)`.
+        numbers: The numbers of the rows, for what is random in a moving metric; None: 0, 1, 2, …
         checkpoint: Keeps the state now and then; the same call continues there, bitwise identical.
 
     Returns:
@@ -69,17 +85,24 @@ def integrate(
     dynamics = dissipative() if dynamics is None else dynamics
     check_kinds(surface, dynamics, stop, max_time, max_evaluations)
     position, velocity = check_start(position, velocity)
-    chosen = resolve_solver(solver, tolerance)
+    chosen = resolve_solver(solver, tolerance, metric)
     start_loss = start_losses(surface, position)
     times = check_times(max_time, save_at, position.device)
+    moving = resolve_metric(metric, chosen)
     options = Options(save_at is not None, max_evaluations, stop, compile, progress, checkpoint)
+    options = replace(options, metric=moving, numbers=numbers)
     outcome = run(chosen, surface, dynamics, position, velocity, times, options)
     where = (surface, dynamics, position, velocity, start_loss)
     return assemble(outcome, *where, times, save_at)
 
 
-def resolve_solver(solver: str | Solver, tolerance: float | None) -> Solver:
-    """A solver by name or as an object; a tolerance goes with a name only."""
+def resolve_solver(
+    solver: str | Solver, tolerance: float | None, metric: str | MovingMetric = "euclidean"
+) -> Solver:
+    """A solver by name or as an object; a tolerance goes with a name only.
+
+    "rattle" by name takes longer steps in a moving metric.
+    """
     if not isinstance(solver, str):
         if isinstance(solver, type) or not isinstance(solver, Solver):
             raise TypeError(
@@ -91,4 +114,25 @@ def resolve_solver(solver: str | Solver, tolerance: float | None) -> Solver:
         return solver
     if solver not in SOLVERS:
         raise ValueError(f"solver: {solver!r} is unknown; there are {', '.join(SOLVERS)}")
-    return SOLVERS[solver]() if tolerance is None else SOLVERS[solver](tolerance=tolerance)
+    named = SOLVERS[solver]()
+    if metric != "euclidean" and solver == "rattle":
+        named = LONGER_STEPS
+    return named if tolerance is None else replace(named, tolerance=tolerance)  # type: ignore[type-var]
+
+
+def resolve_metric(metric: str | MovingMetric, solver: Solver) -> MovingMetric | None:
+    """None for the euclidean metric; a solver must know how to work in another."""
+    if isinstance(metric, MovingMetric):
+        chosen: MovingMetric | None = metric
+    elif metric in METRICS:
+        chosen = MovingMetric() if metric == "moving" else None
+    else:
+        raise ValueError(
+            f"metric: {metric!r} is unknown; give {', '.join(METRICS)} or dims.MovingMetric(...)"
+        )
+    if chosen is not None and not solver.any_metric:
+        raise ValueError(
+            f"metric: {type(solver).__name__} works in the euclidean metric only; use "
+            'metric="euclidean", or give the solver a restart (see dims.Solver)'
+        )
+    return chosen

@@ -50,7 +50,9 @@ class Ledger:
     largest_change: RowScalars  # |E − E(0)|, for dynamics without friction
     dissipated: RowScalars
     step_error: RowScalars
-    arc_length: RowScalars
+    arc_length: RowScalars  # in the euclidean metric
+    metric_length: RowScalars  # in the metric of the motion
+    refresh_time: RowScalars  # seconds spent on new frames
     steps: RowIntegers
     rejections: RowIntegers
     evaluations: RowIntegers
@@ -67,6 +69,8 @@ class Ledger:
             moment.kinetic,
             zero,
             energy,
+            zero,
+            zero,
             zero,
             zero,
             zero,
@@ -92,6 +96,7 @@ class Ledger:
             error = energy + lost - before.kinetic - dynamics.potential(before.loss)
         lowest_energy = torch.minimum(self.lowest_energy, energy)
         speeds = (2 * before.kinetic).sqrt() + (2 * after.kinetic).sqrt()
+        length = 0.5 * step * speeds
         return replace(
             self,
             lowest_energy=lowest_energy,
@@ -102,7 +107,8 @@ class Ledger:
             largest_change=torch.maximum(self.largest_change, (energy - self.start_energy).abs()),
             dissipated=self.dissipated + lost,
             step_error=self.step_error + error.abs(),
-            arc_length=self.arc_length + 0.5 * step * speeds,
+            arc_length=self.arc_length + length,
+            metric_length=self.metric_length + length,
             steps=self.steps + 1,
         )
 

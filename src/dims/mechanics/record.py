@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from dims.model.shapes import RowIntegers, RowScalars, RowVectors
 
 __all__ = ["Outcome", "Progress", "Record"]
 
-SAVED = ("positions", "velocities", "climbs", "dissipated")  # at the asked times
+SAVED = ("positions", "velocities", "climbs", "dissipated", "excess")  # at the asked times
 PAGE = ("page_rows", "page_rise", "page_lowest")
 
 
@@ -49,13 +49,17 @@ class Outcome:
     saved_velocity: Tensor | None
     saved_climb: Tensor | None  # (times, rows)
     saved_dissipated: Tensor | None  # (times, rows)
+    excess: RowScalars  # T in the metric of the motion less T in the euclidean one
+    saved_excess: Tensor | None  # (times, rows)
+    refreshes: RowIntegers
+    gradient_equivalents: RowScalars
 
 
 class Record:
     """Full-size results that the shrinking batch writes back into."""
 
     def __init__(self, state: RowState, saves: int, end_time: float) -> None:
-        self.state = state
+        self.state = _end(state)
         self.end_time = end_time
         self.pages: list[tuple[Tensor, Tensor, Tensor]] = []
         shape = (saves, *state.position.shape)
@@ -63,10 +67,11 @@ class Record:
         self.velocities = state.velocity.new_full(shape, torch.nan)
         self.climbs = state.time.new_full(shape[:2], torch.nan)
         self.dissipated = state.time.new_full(shape[:2], torch.nan)
+        self.excess = state.time.new_full(shape[:2], torch.nan)
         self.saves = saves
 
     def put(self, rows: Tensor, state: RowState) -> None:
-        self.state = map_tensors(lambda a, b: a.index_copy(0, rows, b), self.state, state)
+        self.state = map_tensors(lambda a, b: a.index_copy(0, rows, b), self.state, _end(state))
 
     def save(self, rows: Tensor, state: RowState, goals: int) -> None:
         """File the rows that wait on a goal; a finished row keeps the index of its last."""
@@ -75,7 +80,8 @@ class Record:
         at = torch.where(finished, goals - 1, state.goal[landed] - 1)
         which = rows[landed]
         self.positions[at, which] = state.position[landed].to(self.positions.dtype)
-        self.velocities[at, which] = state.velocity[landed]
+        self.velocities[at, which] = state.frame.lift(state.velocity)[landed]
+        self.excess[at, which] = _excess(state)[landed]
         self.climbs[at, which] = state.moment.climb[landed]
         self.dissipated[at, which] = state.ledger.dissipated[landed]
 
@@ -115,20 +121,22 @@ class Record:
             columns = [tensors[name].to(device) for name in PAGE]
             lengths = tensors["page_lengths"].tolist()
             pages = list(zip(*(column.split(lengths) for column in columns), strict=True))
+            if "excess" not in tensors:  # as before there was another metric; NaN if not saved yet
+                tensors = {**tensors, "excess": 0 * tensors["dissipated"]}
             saved = {name: tensors[name].to(device) for name in SAVED}
             known = all(0 <= row < total for row in (*rows.tolist(), *columns[0].tolist()))
         except (KeyError, RuntimeError, TypeError) as error:
             raise SnapshotError(f"no state of a batch ({type(error).__name__})") from error
         if not known or any(saved[n].shape != getattr(self, n).shape for n in SAVED):
             raise SnapshotError("the state of a batch of another size")
-        ends = restore(start, "ends", tensors, total)
+        ends = restore(_end(start), "ends", tensors, total)
         state = restore(start, "state", tensors, len(rows))
         self.state, self.pages = ends, pages
         for name, tensor in saved.items():
             setattr(self, name, tensor)
         return rows, state
 
-    def outcome(self, dynamics: Dynamics) -> Outcome:
+    def outcome(self, dynamics: Dynamics, gradient_time: float) -> Outcome:
         """Rows that ended early stay where they ended at the times they did not reach."""
         end = self.state
         position = end.position.to(end.velocity.dtype)  # a solver may carry more digits
@@ -137,6 +145,7 @@ class Record:
             self.positions = torch.where(missed.unsqueeze(-1), position, self.positions)
             self.velocities = torch.where(missed.unsqueeze(-1), end.velocity, self.velocities)
             self.climbs = torch.where(missed, end.moment.climb, self.climbs)
+            self.excess = torch.where(missed, _excess(end), self.excess)
             self.dissipated = torch.where(missed, end.ledger.dissipated, self.dissipated)
         return Outcome(
             position,
@@ -150,4 +159,21 @@ class Record:
             self.velocities if self.saves else None,
             self.climbs if self.saves else None,
             self.dissipated if self.saves else None,
+            _excess(end),
+            self.excess if self.saves else None,
+            end.frame.refreshes,
+            end.ledger.evaluations + end.ledger.refresh_time / gradient_time,
         )
+
+
+def _end(state: RowState) -> RowState:
+    """A state whose velocity is θ' and which holds no directions; `speed` stays."""
+    frame = state.frame
+    return replace(state, velocity=frame.lift(state.velocity), frame=frame.without_basis())
+
+
+def _excess(state: RowState) -> RowScalars:
+    """½(‖φ'‖² − ‖θ'‖²), from T and the euclidean speed; zero in the euclidean metric."""
+    moved = state.frame.refreshes > 0
+    excess = state.moment.kinetic - 0.5 * state.frame.speed.square()
+    return excess.where(moved, 0.0)

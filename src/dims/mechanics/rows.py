@@ -37,7 +37,7 @@ def merge(mask: Tensor, new: State, old: State) -> State:
         if a is b:
             fields[field.name] = b
         elif isinstance(a, Tensor):
-            fields[field.name] = a.where(mask if a.ndim == 1 else mask.unsqueeze(-1), b)
+            fields[field.name] = a.where(mask.view(-1, *(1,) * (a.ndim - 1)), b)
         else:
             fields[field.name] = merge(mask, a, b)
     return dataclasses.replace(old, **fields)  # type: ignore[type-var]

@@ -17,6 +17,19 @@ __all__ = ["Checkpoint", "flatten", "restore"]
 State = TypeVar("State")
 # Names that earlier versions gave to fields of a state: new -> old.
 FORMER_NAMES = {"proposed_step": "wish", "accumulated_error": "debt"}  # old name
+FORMER_NAMES["metric_length"] = "arc_length"  # the same before there was another metric
+# Fields that earlier versions did not have; in their states all were zero.
+ADDED = (
+    "refresh_time",
+    "basis",
+    "softening",
+    "scale",
+    "level",
+    "turned",
+    "speed",
+    "refreshes",
+    "number",
+)
 
 
 @runtime_checkable
@@ -53,6 +66,8 @@ def restore(template: State, name: str, tensors: dict[str, Tensor], rows: int) -
             continue
         former = f"{name}.{FORMER_NAMES.get(field.name, field.name)}"
         found = tensors.get(path, tensors.get(former))
+        if found is None and field.name in ADDED:
+            found = value.new_zeros(rows, *value.shape[1:])
         if found is None or found.dtype != value.dtype or found.shape != (rows, *value.shape[1:]):
             raise SnapshotError(f"{path} is missing or of another kind")
         fields[field.name] = found.to(value.device)

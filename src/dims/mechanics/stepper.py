@@ -17,7 +17,7 @@ from dims.mechanics.snapshot import flatten
 from dims.mechanics.solvers.base import RowState
 from dims.model.torch_support.compiling import compile_for
 
-__all__ = ["stepper"]
+__all__ = ["REPLAYS", "stepper"]
 
 Tick = Callable[[RowState], RowState]
 MOST_COMPILATIONS = 64  # of a tick in one process: each surface, precision and batch size is one
@@ -25,11 +25,13 @@ _CAN_SKIP_CHECKS = "skip_guard_eval_unsafe" in str(inspect.signature(torch.compi
 REPLAYS = 4  # of a graph between two looks at the rows
 
 
-def stepper(tick: Tick, ticks: int, compiled: bool, device: torch.device) -> Tick:
-    """A function that advances a state by `ticks` ticks."""
+def stepper(
+    tick: Tick, ticks: int, compiled: bool, device: torch.device, replays: int = REPLAYS
+) -> Tick:
+    """A function that advances a state by `ticks` ticks, a CUDA graph by `replays` times that."""
     if not compiled:
         return lambda state: _repeat(tick, state, ticks)
-    return _Compiled(tick, ticks, device)
+    return _Compiled(tick, ticks, device, replays)
 
 
 def _repeat(tick: Tick, state: RowState, ticks: int) -> RowState:
@@ -41,10 +43,10 @@ def _repeat(tick: Tick, state: RowState, ticks: int) -> RowState:
 class _Compiled:
     """Falls back to eager ticks, with a warning, where compiling fails."""
 
-    def __init__(self, tick: Tick, ticks: int, device: torch.device) -> None:
+    def __init__(self, tick: Tick, ticks: int, device: torch.device, replays: int) -> None:
         self.eager = tick
         self.tick = compile_for(device, tick)
-        self.ticks = ticks
+        self.ticks, self.replays = ticks, replays
         self.graphs: dict[int, _Graph] = {}
         self.with_graph = device.type == "cuda"
         self.rows = -1
@@ -70,7 +72,7 @@ class _Compiled:
     def _advance(self, state: RowState, rows: int) -> RowState:
         if self.with_graph:
             if rows not in self.graphs:
-                self.graphs = {rows: _Graph(self.tick, state, self.ticks)}
+                self.graphs = {rows: _Graph(self.tick, state, self.ticks, self.replays)}
             return self.graphs[rows](state)
         if rows != self.rows:
             # Fields that share memory, as in a first state, would be compiled for alone.
@@ -98,7 +100,8 @@ def _trust() -> AbstractContextManager[Any]:
 class _Graph:
     """The ticks captured once over fixed memory, so that a replay is a single call."""
 
-    def __init__(self, tick: Tick, state: RowState, ticks: int) -> None:
+    def __init__(self, tick: Tick, state: RowState, ticks: int, replays: int) -> None:
+        self.replays = replays
         self.state = _clone(state)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -111,7 +114,7 @@ class _Graph:
 
     def __call__(self, state: RowState) -> RowState:
         _copy_into(self.state, state)
-        for _ in range(REPLAYS):
+        for _ in range(self.replays):
             self.graph.replay()
         return _clone(self.state)
 

@@ -45,10 +45,14 @@ class Trajectories:
             left to lose; without friction the largest relative change.
         energy_balance: E(0) − E(end) − ∫2ηT dt.
         step_error: The sum of |energy change| of the conservative parts of the steps.
-        arc_length: The length of the lifted curve.
+        arc_length: The length of the lifted curve in the euclidean metric.
+        metric_length: Its length in the metric of the motion.
         steps: Accepted steps.
         rejections: Rejected steps.
         evaluations: Gradient evaluations; of "dopri5" with a Hessian-vector product each.
+        refreshes: How often a moving metric was chosen, the start included.
+        gradient_equivalents: `evaluations` and the time of the refreshes in units of one gradient
+            of one row, timed in the same run.
         status: How each row ended, a `Status`.
         dynamics: The forces.
 
@@ -77,9 +81,12 @@ class Trajectories:
     energy_balance: RowScalars
     step_error: RowScalars
     arc_length: RowScalars
+    metric_length: RowScalars
     steps: RowIntegers
     rejections: RowIntegers
     evaluations: RowIntegers
+    refreshes: RowIntegers
+    gradient_equivalents: RowScalars
     status: list[Status]
     dynamics: Dynamics
 
@@ -101,9 +108,9 @@ def assemble(
 ) -> Trajectories:
     """Measure the saved states (without `save_at` the ends) and each row's whole trajectory."""
     ledger = outcome.ledger
-    end = _measure(
-        surface, outcome.position[None], outcome.velocity[None], outcome.climb[None], dynamics
-    )
+    start_kinetic = ledger.start_energy - dynamics.potential(start_loss)
+    ends = (outcome.position, outcome.velocity, outcome.climb, outcome.excess)
+    end = _measure(surface, dynamics, *(values[None] for values in ends))
     if save_at is None:
         times = outcome.time[:1]
         if not (outcome.time == times).all():
@@ -112,10 +119,12 @@ def assemble(
         positions = outcome.position[None]
     else:
         wanted = torch.as_tensor(save_at, dtype=torch.float64, device=position.device)
-        positions, velocities, climbs, dissipated = _saved(outcome, position, velocity, surface)
+        positions, velocities, climbs, excess, dissipated = _saved(
+            outcome, position, velocity, surface, start_kinetic
+        )
         kept = torch.searchsorted(torch.cat([times.new_zeros(1), times]), wanted)
         times, positions, dissipated = wanted, positions[kept], dissipated[kept]
-        shown = _measure(surface, positions, velocities[kept], climbs[kept], dynamics)
+        shown = _measure(surface, dynamics, positions, velocities[kept], climbs[kept], excess[kept])
     return Trajectories(
         times=times,
         positions=positions,
@@ -128,16 +137,19 @@ def assemble(
         end_time=outcome.time,
         start_energy=ledger.start_energy,
         end_energy=end.energy[0],
-        start_kinetic_energy=ledger.start_energy - dynamics.potential(start_loss),
+        start_kinetic_energy=start_kinetic,
         lowest_loss=ledger.lowest_loss,
         lowest_kinetic_energy=ledger.lowest_kinetic,
         energy_violation=outcome.energy_violation,
         energy_balance=ledger.start_energy - end.energy[0] - ledger.dissipated,
         step_error=ledger.step_error,
         arc_length=ledger.arc_length,
+        metric_length=ledger.metric_length,
         steps=ledger.steps,
         rejections=ledger.rejections,
         evaluations=ledger.evaluations,
+        refreshes=outcome.refreshes,
+        gradient_equivalents=outcome.gradient_equivalents,
         status=[Status.from_code(code) for code in outcome.status.tolist()],
         dynamics=dynamics,
     )
@@ -155,39 +167,49 @@ class _Measured(NamedTuple):
 
 def _measure(
     surface: BaseSurface,
+    dynamics: Dynamics,
     positions: Tensor,
     velocities: Tensor,
     climbs: Tensor,
-    dynamics: Dynamics,
+    excess: Tensor,
 ) -> _Measured:
     """Evaluate afresh at every state, with (v, w) projected onto the exact tangent plane.
 
     A solver may carry a gradient that is good to first order only; where gradients are large, w
-    taken from it and gᵀv differ, and the projection is the state that both stand for.
+    taken from it and gᵀv differ, and the projection is the state that both stand for. `excess` is
+    what the metric of the motion adds to the euclidean T.
     """
     columns = []
-    for theta, v, climb in zip(positions, velocities, climbs, strict=True):
+    for theta, v, climb, more in zip(positions, velocities, climbs, excess, strict=True):
         loss, gradient = surface.value_and_grad(theta)
         v, climb = project_to_tangent(v, climb, gradient)
-        kinetic = kinetic_energy_of(v.double(), climb)
+        kinetic = kinetic_energy_of(v.double(), climb) + more
         norm = torch.linalg.vector_norm(gradient, dim=-1).double()
         columns.append((v, loss, norm, kinetic, dynamics.energy(kinetic, loss)))
     return _Measured(*(torch.stack(column) for column in zip(*columns, strict=True)))
 
 
 def _saved(
-    outcome: Outcome, position: Tensor, velocity: Tensor, surface: BaseSurface
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    outcome: Outcome,
+    position: Tensor,
+    velocity: Tensor,
+    surface: BaseSurface,
+    start_kinetic: RowScalars,
+) -> tuple[Tensor, ...]:
     """The saved states with the start in front."""
     assert outcome.saved_position is not None
     assert outcome.saved_velocity is not None
     assert outcome.saved_climb is not None
     assert outcome.saved_dissipated is not None
+    assert outcome.saved_excess is not None
     _, gradient = surface.value_and_grad(position)
     climb = dot(gradient, velocity)
+    excess = start_kinetic - kinetic_energy_of(velocity.double(), climb)
+    excess = excess.where(outcome.refreshes > 0, 0.0)
     return (
         torch.cat([position[None], outcome.saved_position]),
         torch.cat([velocity[None], outcome.saved_velocity]),
         torch.cat([climb[None], outcome.saved_climb]),
+        torch.cat([excess[None], outcome.saved_excess]),
         torch.cat([torch.zeros_like(climb)[None], outcome.saved_dissipated]),
     )

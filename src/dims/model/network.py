@@ -29,7 +29,7 @@ from dims.model.training_data import (
     slice_inputs,
 )
 
-__all__ = ["BatchedNetwork"]
+__all__ = ["BatchedNetwork", "jacobian_products"]
 
 
 class BatchedNetwork:
@@ -106,7 +106,7 @@ class BatchedNetwork:
             def outputs(theta: Tensor) -> Tensor:
                 return self.network(self.vector.unflatten(theta), inputs)
 
-            return outputs(centre) + _jacobian_products(outputs, centre, thetas - centre)
+            return outputs(centre) + jacobian_products(outputs, centre, thetas - centre)
 
         return self._predict(linear, thetas, inputs)
 
@@ -171,7 +171,7 @@ class BatchedNetwork:
             raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
 
 
-def _jacobian_products(
+def jacobian_products(
     function: Callable[[Tensor], Tensor], centre: Tensor, tangents: Tensor
 ) -> Tensor:
     """J(centre)·u of each row u."""

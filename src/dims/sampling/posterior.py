@@ -17,6 +17,7 @@ from dims.curvature.evidence import EvidenceFit
 from dims.errors import renamed_arguments, warn_renamed
 from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Friction
+from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.sampling.draws import Draws
@@ -115,6 +116,7 @@ class Posterior:
         settle: Literal["stiff", "full", "none", "default"] | None = "default",
         certify: bool | None = None,
         compile: bool | None = None,
+        metric: str | MovingMetric | None = None,
         seed: int = 0,
         progress: bool | Callable[[Progress], None] = True,
         store: str | os.PathLike[str] | None = None,
@@ -122,7 +124,7 @@ class Posterior:
         engine: str | Engine | None = None,
         retry_failed: bool = False,
     ) -> Draws:
-        """Draw parameter vectors; keywords up to `compile` are shortcuts for fields of a sampler.
+        """Draw parameter vectors; keywords up to `metric` are shortcuts for fields of a sampler.
 
         Args:
             draws: Number of draws.
@@ -137,6 +139,7 @@ class Posterior:
             settle: See `DiMS`; None is deprecated and means "none".
             certify: See `DiMS`.
             compile: See `DiMS` and `RLA`.
+            metric: See `DiMS` and `RLA`.
             seed: Draw i depends on (seed, i) only.
             progress: Show a bar in a terminal, or a function to call.
             store: Folder that keeps finished chunks; the same call resumes an interrupted run.
@@ -154,9 +157,8 @@ class Posterior:
         Example:
             >>> draws = posterior.sample(30, dims.DiMS(friction=0.5), store="runs/first")
         """
-        motion = Motion(
-            friction, gravity, max_time, precondition, solver, tolerance, save_at, compile
-        )
+        forces = (friction, gravity, max_time, precondition)
+        motion = Motion(*forces, solver, tolerance, save_at, compile, metric)
         sampler = choose_sampler(method, motion, settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 

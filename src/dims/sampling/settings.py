@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dims.mechanics.dynamics import ConstantFriction, SpeedFriction
+from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.dopri5 import Dopri5
 from dims.mechanics.solvers.rattle import Rattle
 
 __all__ = ["decode", "encode"]
 
-KNOWN: tuple[type, ...] = (ConstantFriction, SpeedFriction, Rattle, Dopri5)
+KNOWN: tuple[type, ...] = (ConstantFriction, SpeedFriction, Rattle, Dopri5, MovingMetric)
 
 
 def encode(name: str, value: Any) -> Any:

@@ -38,6 +38,10 @@ COLUMNS = {
     "energy_violation": column("energy violation", "relative rise of the energy; 0: it never rose"),
     "energy_balance": column("energy balance", "E(0) − E(end) − ∫2ηT dt"),
     "arc_length": column("arc length", "length of the curve (θ, L(θ))"),
+    "metric_length": column("length in M", "its length in the metric of the motion"),
+    "gradient_equivalents": column(
+        "equivalents", "gradients and the time of a moving metric in units of one"
+    ),
     "evaluations": column("gradients", "gradient evaluations of the trajectory"),
 }
 

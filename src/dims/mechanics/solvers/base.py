@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.ledger import Ledger, Moment
+from dims.mechanics.metric.frame import Frame
 from dims.mechanics.rows import next_step, too_short
 from dims.mechanics.status import Status
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
@@ -48,6 +49,7 @@ class RowState:
         landed: Rows that have just reached a time and wait for their state to be saved.
         status: A `Status` code; rows whose status is not RUNNING are over.
         ledger: Energies, arc length and counts since the start.
+        frame: The coordinates of `velocity` and of gradients; the identity in the euclidean metric.
     """
 
     position: RowVectors
@@ -61,6 +63,7 @@ class RowState:
     landed: RowFlags
     status: RowIntegers
     ledger: Ledger
+    frame: Frame
 
     if TYPE_CHECKING:  # at run time a property here could not become a field of a subclass
 
@@ -117,6 +120,7 @@ class RowState:
             landed=flag,
             status=torch.where(finite, Status.RUNNING.code, Status.NOT_FINITE.code),
             ledger=replace(Ledger.open(moment, dynamics), evaluations=count + 1),
+            frame=Frame.euclidean(velocity),
             **own,
         )
 
@@ -205,9 +209,12 @@ class Solver(ABC, Generic[State]):
     Attributes:
         tolerance: The accuracy asked for, between 0 and 1. Sampling may repeat rows that failed
             with a smaller one. A solver with a fixed step may leave it at its default.
+        any_metric: Whether the solver works in the frame of its state: it moves positions by
+            `frame.lift`, takes gradients by `frame.pull`, and has a `restart`.
     """
 
     tolerance: float = 1e-2
+    any_metric: ClassVar[bool] = False
 
     @abstractmethod
     def start(
@@ -247,6 +254,19 @@ class Solver(ABC, Generic[State]):
     def refresh(self, state: State, surface: BaseSurface, dynamics: Dynamics) -> State:
         """Evaluate afresh the rows that set `refreshing`; by default none ever does."""
         return state
+
+    def restart(
+        self, state: State, gradient: RowVectors, surface: BaseSurface, dynamics: Dynamics
+    ) -> State:
+        """Go on in a new frame: renew what the solver derived from earlier gradients.
+
+        Args:
+            state: The rows with their new frame, and velocity and moment in it.
+            gradient: The gradient in that frame (S, K).
+            surface: The loss.
+            dynamics: The forces.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no restart; see dims.Solver")
 
 
 def check_settings(tolerance: float, step: float | None) -> None:

@@ -9,6 +9,7 @@ Reference: J. R. Dormand and P. J. Prince, J. Comput. Appl. Math. 6 (1980).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.geometry import columns
 from dims.mechanics.ledger import tangent_moment
+from dims.mechanics.metric.frame import Frame
 from dims.mechanics.rows import merge
 from dims.mechanics.solvers.base import RowState, Solver, check_settings
 from dims.model.shapes import RowScalars, RowVectors, Times
@@ -63,6 +65,8 @@ class Dopri5(Solver[Dopri5State]):
         >>> path = dims.integrate(surface, position, velocity, solver=dims.Dopri5(tolerance=1e-9))
     """
 
+    any_metric: ClassVar[bool] = True
+
     tolerance: float = 1e-7
     absolute_factor: float = 10.0
     step: float | None = None
@@ -97,17 +101,25 @@ class Dopri5(Solver[Dopri5State]):
             gradient=gradient,
         )
 
+    def restart(
+        self, state: Dopri5State, gradient: RowVectors, surface: BaseSurface, dynamics: Dynamics
+    ) -> Dopri5State:
+        """In another frame, with the acceleration there."""
+        _, product = _in_frame(surface, state.position, state.velocity, state.frame)
+        force = dynamics.acceleration(state.velocity, gradient, product)
+        return replace(state, gradient=gradient, acceleration=force)
+
     def advance(
         self, state: Dopri5State, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> Dopri5State:
         """One step attempt of every row: six new stages, the last is the next step's first."""
         h = state.next_step(times)
         speeds, forces = [state.velocity], [state.acceleration]
-        gradient = state.gradient
+        gradient, frame = state.gradient, state.frame
         for weights in STAGES:
-            position = state.position + _combine(h, weights, speeds)
+            position = state.position + frame.lift(_combine(h, weights, speeds))
             velocity = state.velocity + _combine(h, weights, forces)
-            gradient, product = surface.grad_and_hvp(position, velocity)
+            gradient, product = _in_frame(surface, position, velocity, frame)
             speeds.append(velocity)
             forces.append(dynamics.acceleration(velocity, gradient, product))
         loss = surface.value(position)
@@ -147,14 +159,22 @@ class Dopri5(Solver[Dopri5State]):
     ) -> RowScalars:
         """Root-mean-square of the embedded error over its tolerance, over θ and v together."""
         total = torch.zeros_like(h)
-        for old, new, slopes in (
-            (state.position, position, speeds),
-            (state.velocity, velocity, forces),
+        for old, new, error in (
+            (state.position, position, state.frame.lift(_combine(h, ERROR, speeds))),
+            (state.velocity, velocity, _combine(h, ERROR, forces)),
         ):
             allowed = torch.maximum(old.abs(), new.abs()) + self.absolute_factor
-            scaled = _combine(h, ERROR, slopes) / (self.tolerance * allowed)
+            scaled = error / (self.tolerance * allowed)
             total = total + scaled.double().square().mean(-1)
         return (0.5 * total).sqrt()
+
+
+def _in_frame(
+    surface: BaseSurface, position: RowVectors, velocity: RowVectors, frame: Frame
+) -> tuple[RowVectors, RowVectors]:
+    """Fᵀg and FᵀHF·v."""
+    gradient, product = surface.grad_and_hvp(position, frame.lift(velocity))
+    return frame.pull(gradient), frame.pull(product)
 
 
 def _combine(h: RowScalars, weights: tuple[float, ...], slopes: list[Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ are our own and explained in docs/solvers.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,10 +25,11 @@ from torch import Tensor
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.geometry import project_to_tangent
 from dims.mechanics.ledger import tangent_moment
+from dims.mechanics.metric.frame import evaluate
 from dims.mechanics.rows import merge
 from dims.mechanics.solvers.base import Solver, check_settings
 from dims.mechanics.solvers.gradient_history import GradientHistory
-from dims.mechanics.solvers.rattle_step import RattleState, Trial, aim, correct, evaluate, land
+from dims.mechanics.solvers.rattle_step import RattleState, Trial, aim, correct, land
 from dims.model.shapes import RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
@@ -74,6 +76,8 @@ class Rattle(Solver[RattleState]):
     Example:
         >>> path = dims.integrate(surface, position, velocity, solver=dims.Rattle(tolerance=1e-3))
     """
+
+    any_metric: ClassVar[bool] = True
 
     tolerance: float = 1e-2
     step: float | None = None
@@ -150,7 +154,7 @@ class Rattle(Solver[RattleState]):
 
         (v, w) is projected orthogonally, which cannot add energy; what it takes is recorded.
         """
-        loss, gradient = evaluate(surface, state.position, state.velocity.dtype)
+        loss, gradient = evaluate(surface, state.position, state.velocity.dtype, state.frame)
         velocity, _ = project_to_tangent(state.velocity, state.moment.climb, gradient)
         moment = tangent_moment(loss, gradient, velocity)
         old = state.moment
@@ -172,19 +176,33 @@ class Rattle(Solver[RattleState]):
         )
         return merge(state.refreshing & state.running, anew, state)
 
+    def restart(
+        self, state: RattleState, gradient: RowVectors, surface: BaseSurface, dynamics: Dynamics
+    ) -> RattleState:
+        """In another frame, with the newest gradient and no older ones."""
+        return replace(
+            state,
+            history=GradientHistory.begin(gradient),
+            older_climb=state.moment.climb,
+            oldest_climb=state.moment.climb,
+            height=state.moment.loss,
+            corrections=torch.zeros_like(state.corrections),
+        )
+
     def advance(
         self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> RattleState:
         """Aim every row at a trial point, evaluate them all, let each row act on its own."""
-        state = aim(state, dynamics, times, self.newton_step, self._hold(state))
-        loss, gradient = evaluate(surface, state.trial, state.velocity.dtype)
-        return self._judge(state, loss, gradient, dynamics, times)
+        state, direction = aim(state, dynamics, times, self.newton_step, self._hold(state))
+        loss, gradient = evaluate(surface, state.trial, state.velocity.dtype, state.frame)
+        return self._judge(state, loss, gradient, direction, dynamics, times)
 
     def _judge(
         self,
         state: RattleState,
         loss: RowScalars,
         gradient: RowVectors,
+        direction: RowVectors,
         dynamics: Dynamics,
         times: Times,
     ) -> RattleState:
@@ -198,6 +216,7 @@ class Rattle(Solver[RattleState]):
             gradient,
             dynamics,
             noise,
+            direction,
             newton_step=self.newton_step,
             steepening=self.steepening * self.fineness,
             anchor=self._hold(state),

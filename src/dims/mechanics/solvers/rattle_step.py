@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.geometry import columns, dot, kinetic_energy_of, project_to_tangent
@@ -14,9 +13,8 @@ from dims.mechanics.ledger import Moment
 from dims.mechanics.solvers.base import RowState
 from dims.mechanics.solvers.gradient_history import GradientHistory
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
-from dims.surface.base import BaseSurface
 
-__all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "evaluate", "land"]
+__all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "land"]
 
 LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's change
 
@@ -48,8 +46,10 @@ class RattleState(RowState):
 
 def aim(
     state: RattleState, dynamics: Dynamics, times: Times, newton_step: float, anchor: float
-) -> RattleState:
+) -> tuple[RattleState, RowVectors]:
     """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
+
+    Returns also the direction in θ into which λ pushes, F·g₀.
 
     The guess lets the height gained along v½ under the extrapolated gradient meet the constraint,
     which is linear in λ. What z and L already differ by is made good as far as a kick of the size
@@ -77,20 +77,9 @@ def aim(
     lifted = 0.5 * h.square() * multiplier
     path = columns(drift, state.velocity) * state.velocity
     path = path + columns(lifted, path) * history.newest
-    return replace(state, step=h, multiplier=multiplier, trial=state.position + path)
-
-
-def evaluate(surface: BaseSurface, points: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Loss and gradient at float64 points, evaluated in the surface's precision.
-
-    In float32 a step moves θ by little more than its rounding, and a steep gradient turns the
-    rounding into noise of the loss; to first order it is known, and taken out.
-    """
-    rounded = points.to(dtype)
-    loss, gradient = surface.value_and_grad(rounded)
-    if dtype == points.dtype:
-        return loss, gradient
-    return loss + dot(gradient, (points - rounded).to(dtype)), gradient
+    path, direction = state.frame.lift_both(path, history.newest)
+    aimed = replace(state, step=h, multiplier=multiplier, trial=state.position + path)
+    return aimed, direction
 
 
 class Trial(NamedTuple):
@@ -126,6 +115,7 @@ def correct(
     gradient: RowVectors,
     dynamics: Dynamics,
     noise: RowScalars,
+    direction: RowVectors,
     *,
     newton_step: float,
     steepening: float,
@@ -168,7 +158,7 @@ def correct(
         kinetic=half.kinetic,
         half_velocity=half.velocity + columns(kick, gradient) * history.newest,
         half_climb=half.climb - kick,
-        position=state.trial + columns(shift, gradient) * history.newest,
+        position=state.trial + columns(shift, gradient) * direction,
         height=half.height - shift,
         loss=loss + shift * with_newest,
         gradient=gradient + columns(secant, gradient) * (gradient - history.newest),

@@ -57,7 +57,10 @@ class Draws:
         energy_violation: Largest relative violation of the energy law.
         energy_balance: Energy lost, less what friction took.
         arc_length: Length of the trajectory on the graph of the loss.
+        metric_length: Its length in the metric of the motion; the same in the euclidean one.
         evaluations: Gradients and Hessian-vector products that the trajectory took.
+        gradient_equivalents: Those, and the time of a moving metric in units of one gradient of one
+            row, timed in the same batch.
         verdict: Names of `dims.certify`'s verdicts; None if draws were not certified.
         seed: The seed of the perturbations.
         settings: The settings of the sampler, in JSON's types.
@@ -85,7 +88,9 @@ class Draws:
     energy_violation: RowScalars = field(default_factory=_left_out)
     energy_balance: RowScalars = field(default_factory=_left_out)
     arc_length: RowScalars = field(default_factory=_left_out)
+    metric_length: RowScalars = field(default_factory=_left_out)
     evaluations: RowIntegers = field(default_factory=_left_out)
+    gradient_equivalents: RowScalars = field(default_factory=_left_out)
     verdict: Sequence[str] | None = None
     seed: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)

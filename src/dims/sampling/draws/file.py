@@ -25,6 +25,8 @@ from dims.surface.loss import LossSurface
 __all__ = ["SavedNetwork", "check_tensors", "load", "save"]
 
 NO_STATUS = -1
+# Tensors that earlier versions did not write, and what they were equal to.
+NEWER = {"metric_length": "arc_length", "gradient_equivalents": "evaluations"}
 
 
 class SavedNetwork(BatchedNetwork):
@@ -185,8 +187,12 @@ def _check_data(surface: LossSurface, header: Header) -> None:
 def check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
     """Every tensor of the file in the shape, precision and range it must have.
 
-    Those of saved times are in files of draws that have some.
+    Those of saved times are in files of draws that have some. Files of versions that knew the
+    euclidean metric alone lack two tensors, which follow from others and are added.
     """
+    for name, former in NEWER.items():
+        if former in tensors:
+            tensors.setdefault(name, tensors[former].double())
     sampled = [entry for entry in header.entries if entry.role == "sampled"]
     size = sum(math.prod(entry.shape) for entry in sampled)
     dtype = getattr(torch, sampled[0].dtype)

@@ -80,10 +80,12 @@ def _meaning_of_minimum(draws: Draws, verdicts: Sequence[str]) -> list[str]:
 
 def _table(draws: Draws) -> list[str]:
     rows = []
+    moved = not draws.metric_length.equal(draws.arc_length)
+    repeated = ("gradient_equivalents",) if moved else ("gradient_equivalents", "metric_length")
     for name, label in ROW_NUMBERS.items():
         values: Tensor = getattr(draws, name)
         values = values[values.isfinite()]
-        if len(values):
+        if len(values) and name not in repeated:
             levels = torch.tensor([0.0, 0.5, 1.0], dtype=values.dtype, device=values.device)
             numbers = torch.quantile(values, levels).tolist()
             rows.append(f"{label:<26}" + "".join(f"{number:>12.4g}" for number in numbers))
@@ -105,7 +107,11 @@ def _cost(draws: Draws) -> list[str]:
     if total == 0:
         return []
     each = f"{total / len(draws):,.0f}"
-    return [f"cost: {total:,} gradients of a network, {each} a draw"]
+    cost = f"cost: {total:,} gradients of a network, {each} a draw"
+    equivalents = float(draws.gradient_equivalents.nansum())
+    if equivalents > total:
+        cost += f"; {equivalents / len(draws):,.0f} with the time of the moving metric"
+    return [cost]
 
 
 def _advice(draws: Draws) -> list[str]:

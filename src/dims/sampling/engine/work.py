@@ -58,7 +58,7 @@ class Work:
                     for first, last in _stretches(job.rows)
                 ]
             )
-            start = replace(self.start, checkpoint=job.checkpoint)
+            start = replace(self.start, checkpoint=job.checkpoint, seed=self.seed, numbers=job.rows)
             return sampler.sample(start, noise, self.seed, report)
 
 

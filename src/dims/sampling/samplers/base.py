@@ -31,12 +31,16 @@ class Start:
         position: The trained parameters θ*, (K,).
         gradient: The gradient of the surface there, (K,).
         checkpoint: Where to keep what is half done; None keeps nothing.
+        seed: The seed of the run.
+        numbers: The numbers of the draws; None means from 0 on.
     """
 
     surface: LossSurface
     position: Vector
     gradient: Vector
     checkpoint: Checkpoint | None = None
+    seed: int = 0
+    numbers: tuple[int, ...] | None = None
 
     def velocities(self, perturbations: RowVectors, preconditioned: bool) -> RowVectors:
         """v = G^(−½)·ε, whose energy does not depend on the slope at θ*, or v = ε."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dims.mechanics.dynamics import Friction
+from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.sampling.samplers.base import Sampler
 from dims.sampling.samplers.dims import DiMS
@@ -30,6 +31,7 @@ class Motion(NamedTuple):
     tolerance: float | None
     save_at: Sequence[float] | None
     compile: bool | None
+    metric: str | MovingMetric | None
 
 
 def choose_sampler(

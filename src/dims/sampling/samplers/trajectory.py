@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.mechanics.integrate import Trajectories, integrate, resolve_solver
+from dims.mechanics.integrate import Trajectories, integrate, resolve_metric, resolve_solver
+from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors
 from dims.sampling.samplers.base import Report, Sampler, Start
@@ -19,7 +20,15 @@ from dims.sampling.samplers.base import Report, Sampler, Start
 __all__ = ["TrajectorySampler"]
 
 # Fields of `Trajectories` that are fields of `Draws` too.
-WHOLE_TRAJECTORY = ("status", "energy_violation", "energy_balance", "arc_length", "evaluations")
+WHOLE_TRAJECTORY = (
+    "status",
+    "energy_violation",
+    "energy_balance",
+    "arc_length",
+    "metric_length",
+    "evaluations",
+    "gradient_equivalents",
+)
 FINER = 0.1  # × tolerance, for draws that failed
 
 
@@ -36,9 +45,10 @@ class TrajectorySampler(Sampler):
     tolerance: float | None
     save_at: Sequence[float]
     compile: bool
+    metric: str | MovingMetric
 
     def __post_init__(self) -> None:
-        resolve_solver(self.solver, self.tolerance)
+        resolve_metric(self.metric, resolve_solver(self.solver, self.tolerance, self.metric))
         object.__setattr__(self, "save_at", _checked_times(self.save_at, self.max_time))
 
     @property
@@ -46,9 +56,14 @@ class TrajectorySampler(Sampler):
     def dynamics(self) -> Dynamics:
         """The forces on the particle."""
 
+    @classmethod
+    def current_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The first versions had the euclidean metric alone, and did not write it."""
+        return super().current_settings({"metric": "euclidean", **settings})
+
     def finer(self) -> TrajectorySampler:
         """With a tenth of the tolerance; a solver without a tolerance stays as it is."""
-        solver: Any = resolve_solver(self.solver, self.tolerance)
+        solver: Any = resolve_solver(self.solver, self.tolerance, self.metric)
         if "tolerance" not in getattr(solver, "__dataclass_fields__", ()):
             return self
         tolerance = FINER * solver.tolerance
@@ -64,16 +79,26 @@ class TrajectorySampler(Sampler):
         save_at: Sequence[float] | Tensor | None = None,
     ) -> Trajectories:
         """The trajectories of ε under the sampler's forces, at the given times or at their end."""
+        metric = resolve_metric(
+            self.metric, resolve_solver(self.solver, self.tolerance, self.metric)
+        )
+        velocities = start.velocities(perturbations, self.precondition)
+        if metric is not None:
+            metric = replace(metric, seed=start.seed)
+            if self.precondition:
+                velocities = metric.start_velocity(start.surface, perturbations, start.position)
         return integrate(
             start.surface,
             start.position,
-            start.velocities(perturbations, self.precondition),
+            velocities,
             dynamics=self.dynamics,
             solver=self.solver,
             tolerance=self.tolerance,
             max_time=self.max_time,
             save_at=save_at,
             compile=self.compile,
+            metric="euclidean" if metric is None else metric,
+            numbers=start.numbers,
             progress=progress,
             # Compiled for another number of rows first, the same step would round differently.
             checkpoint=None if self.compile else start.checkpoint,

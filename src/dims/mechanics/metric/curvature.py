@@ -1,0 +1,182 @@
+"""Products with the curvature of the loss at each row, by what is cheapest for the surface.
+
+    a plain surface:   ∇²L·u
+    a network:         s·Σᵢ wᵢ·JᵢᵀΛᵢJᵢ·u + δ∘u      over all points, or some that stand for all
+
+The Gauss–Newton form of a network has no negative directions. Where a row's Jacobian is small it is
+formed once, and then many products cost little; otherwise each product passes through the network.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import jacrev, vjp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from dims.mechanics.metric.subspace import Product
+from dims.model.network import jacobian_products
+from dims.model.shapes import RowVectors
+from dims.model.training_data import Inputs, map_inputs, slice_inputs
+from dims.surface.base import BaseSurface
+from dims.surface.loss import LossSurface
+
+__all__ = ["Part", "choose_points", "row_products"]
+
+JACOBIAN_BYTES = 2**26  # of one row's Jacobian; larger ones are never formed
+GRAPH_COPIES = 4  # memory of a product through the network, in units of a gradient's
+
+
+class Part(NamedTuple):
+    """Data points that stand for all, and how many each of them stands for; both (m, n)."""
+
+    points: Tensor
+    weights: Tensor
+
+
+def choose_points(surface: LossSurface, thetas: RowVectors, count: int, noise: Tensor) -> Part:
+    """Points of each row without replacement, the likelier the larger their curvature Λ.
+
+    The keys log tr Λᵢ + Gumbel noise order the points. Given the first key κ that is left out,
+    point i is chosen with probability 1 − exp(−tr Λᵢ·e^(−κ)); its weight is the inverse, so the
+    weighted sum over the chosen points has the sum over all as its expectation.
+
+    Args:
+        surface: The loss.
+        thetas: θ (m, K).
+        count: n, below the number of points.
+        noise: Standard Gumbel noise (m, N).
+
+    Returns:
+        The chosen points and their weights.
+    """
+    outputs = surface.predict(thetas, surface.data.inputs)
+    rows, total, width = outputs.shape
+    hessians = surface.likelihood.output_hessian(outputs.reshape(-1, width))
+    traces = hessians.diagonal(dim1=-2, dim2=-1).sum(-1).view(rows, total).double()
+    logs = traces.clamp(min=1e-300).log().nan_to_num(0.0)
+    keys, order = (logs + noise).topk(count + 1, dim=-1)
+    points = order[:, :-1]
+    chance = -torch.expm1(-(logs.gather(-1, points) - keys[:, -1:]).exp())
+    return Part(points, 1 / chance)
+
+
+def row_products(surface: BaseSurface, thetas: RowVectors, part: Part | None) -> Product:
+    """u (m, q, K) ↦ P·u with P at each of the m rows.
+
+    Args:
+        surface: The loss.
+        thetas: θ (m, K).
+        part: The data points that each row uses; None means all.
+
+    Returns:
+        The function that multiplies.
+    """
+    if not isinstance(surface, LossSurface):
+        return _hessian(surface, thetas)
+    count = surface.points if part is None else part.points.shape[1]
+    row_bytes = count * surface.outputs * surface.size * thetas.element_size()
+    form = _jacobian if row_bytes <= JACOBIAN_BYTES else _network
+    return form(surface, thetas, part)
+
+
+def _hessian(surface: BaseSurface, thetas: RowVectors) -> Product:
+    def product(vectors: Tensor) -> Tensor:
+        rows, count, size = vectors.shape
+        many = thetas.unsqueeze(1).expand(rows, count, size).reshape(-1, size)
+        _, products = surface.grad_and_hvp(many, vectors.reshape(-1, size))
+        return products.view(rows, count, size)
+
+    return product
+
+
+def _jacobian(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Product:
+    """Every row's Jacobian of the outputs, formed once; as many rows at a time as memory holds."""
+    points = surface.points if part is None else part.points.shape[1]
+    row_bytes = 3 * points * surface.outputs * surface.size * thetas.element_size()
+    at_once = max(1, surface.memory_budget // row_bytes)
+    if len(thetas) <= at_once:
+        return _jacobian_of_rows(surface, thetas, part)
+
+    def product(vectors: Tensor) -> Tensor:
+        images = []
+        for start in range(0, len(thetas), at_once):
+            rows = slice(start, start + at_once)
+            some = None if part is None else Part(part.points[rows], part.weights[rows])
+            images.append(_jacobian_of_rows(surface, thetas[rows], some)(vectors[rows]))
+        return torch.cat(images)
+
+    return product
+
+
+def _jacobian_of_rows(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Product:
+    def output(theta: Tensor, point: Inputs) -> tuple[Tensor, Tensor]:
+        inputs = map_inputs(lambda x: x.unsqueeze(0), point)
+        outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
+        return outputs, outputs
+
+    inputs = surface.data.inputs
+    if part is not None:
+        inputs = slice_inputs(inputs, part.points)
+    each_point = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+    each_row = vmap(each_point, in_dims=(0, None if part is None else 0))
+    with sdpa_kernel(SDPBackend.MATH):
+        jacobians, outputs = each_row(thetas, inputs)
+    rows, count, width, size = jacobians.shape
+    hessians = _weighted_hessians(surface, outputs.reshape(-1, width), part)
+    hessians = hessians.view(rows, count, width, width)
+    flat = jacobians.reshape(rows, count * width, size)
+
+    def product(vectors: Tensor) -> Tensor:
+        pushed = torch.bmm(flat, vectors.mT).view(rows, count, width, -1)
+        weighted = (hessians @ pushed).view(rows, count * width, -1)
+        return torch.bmm(weighted.mT, flat) + _prior(surface, vectors)
+
+    return product
+
+
+def _network(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Product:
+    """Through the network, one row after the other and some vectors at a time."""
+    points = surface.points if part is None else part.points.shape[1]
+    vector_bytes = GRAPH_COPIES * points * surface.bytes_per_point
+    at_once = max(1, surface.memory_budget // vector_bytes)
+
+    def one_row(theta: Tensor, block: Tensor, some: Part | None) -> Tensor:
+        inputs = surface.data.inputs
+        if some is not None:
+            inputs = slice_inputs(inputs, some.points)
+
+        def network(theta: Tensor) -> Tensor:
+            return surface.network(surface.vector.unflatten(theta), inputs)
+
+        with sdpa_kernel(SDPBackend.MATH):
+            outputs, pull = vjp(network, theta)[:2]
+            hessians = _weighted_hessians(surface, outputs, some)
+            images = []
+            for vectors in block.split(at_once):
+                pushed = jacobian_products(network, theta, vectors)
+                images.append(vmap(pull)((hessians @ pushed.unsqueeze(-1)).squeeze(-1))[0])
+        return torch.cat(images)
+
+    def product(vectors: Tensor) -> Tensor:
+        images = [
+            one_row(theta, block, None if part is None else Part(*(p[row] for p in part)))
+            for row, (theta, block) in enumerate(zip(thetas, vectors, strict=True))
+        ]
+        return torch.stack(images) + _prior(surface, vectors)
+
+    return product
+
+
+def _weighted_hessians(surface: LossSurface, outputs: Tensor, part: Part | None) -> Tensor:
+    """s·wᵢ·Λᵢ of points in one row of outputs after the other, (n, C, C)."""
+    hessians = surface.likelihood_scale * surface.likelihood.output_hessian(outputs)
+    if part is None:
+        return hessians
+    return hessians * part.weights.to(hessians.dtype).reshape(-1, 1, 1)
+
+
+def _prior(surface: LossSurface, vectors: Tensor) -> Tensor:
+    return surface.loss_scale * surface.prior_precision * vectors
