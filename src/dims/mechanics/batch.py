@@ -79,10 +79,8 @@ def run(
     rows = torch.arange(len(position), device=device)
     motion = Motion(solver, surface, dynamics, times, metric, options.stop)
     numbers = rows if options.numbers is None else torch.tensor(options.numbers, device=device)
-    state = motion.begin(position, velocity, numbers)
-    clock = Clock(device)
-    if metric is not None:
-        clock.time_gradient(surface, position)
+    clock = Clock(device, running=metric is not None)
+    state = motion.begin(position, velocity, numbers, clock)
     store = Record(state, len(times) if options.save else 0, float(times[-1]))
     if options.checkpoint is not None:
         rows, state = _resume(options.checkpoint, store, rows, state)
@@ -98,7 +96,7 @@ def run(
     while True:
         if state.refreshing.any():
             state = motion.refresh(state, clock)
-        state = step_many(state)
+        state = clock.step(step_many, state)
         if options.save:
             store.save(rows, state, len(times))
         store.file_page(rows, state.ledger)

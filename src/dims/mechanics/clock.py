@@ -1,4 +1,4 @@
-"""How long refreshes take, in units of one gradient of one row of the same batch."""
+"""How long frames of a moving metric take, in units of one gradient of one row of the batch."""
 
 from __future__ import annotations
 
@@ -17,34 +17,53 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Seconds of one gradient of one row, and of what rows do beside."""
+    """Seconds of one gradient of one row, and of what rows do beside.
 
-    def __init__(self, device: torch.device) -> None:
+    Args:
+        device: Where the rows are; a GPU is waited for.
+        running: False never looks at the time, as in the euclidean metric.
+    """
+
+    def __init__(self, device: torch.device, running: bool) -> None:
         self.device = device
+        self.running = running
         self.gradient = 1.0
 
     def time_gradient(self, surface: BaseSurface, position: RowVectors) -> None:
         """The faster of two gradients of the whole batch, for one row."""
-        times = []
-        for _ in range(2):
-            start = self._now()
-            surface.value_and_grad(position)
-            times.append(self._now() - start)
-        self.gradient = max(min(times), 1e-9) / len(position)
+        if self.running:
+            times = [self._seconds(lambda: surface.value_and_grad(position)) for _ in range(2)]
+            self.gradient = max(min(times), 1e-9) / len(position)
 
-    def timed(
-        self, state: RowState, refresh: Callable[[RowState], tuple[RowState, Tensor]]
-    ) -> RowState:
-        """Refresh, and enter each refreshed row's share of the time in its ledger."""
+    def step(self, step_many: Callable[[RowState], RowState], state: RowState) -> RowState:
+        """Advance; a compiled step of all rows may be faster than a gradient that is not compiled.
+
+        Then one evaluation of a row in the fastest such step counts as its gradient.
+        """
+        if not self.running:
+            return step_many(state)
         start = self._now()
-        state, rows = refresh(state)
+        after = step_many(state)
+        taken = self._now() - start
+        spent = int((after.ledger.evaluations - state.ledger.evaluations).sum())
+        if spent > 0:
+            self.gradient = min(self.gradient, taken / spent)
+        return after
+
+    def frames(self, state: RowState, choose: Callable[[], tuple[RowState, Tensor]]) -> RowState:
+        """Choose frames, and enter the time that each of their rows took in its ledger."""
+        start = self._now()
+        state, rows = choose()
         if len(rows) == 0:
             return state
-        share = (self._now() - start) / len(rows)
-        spent = state.ledger.refresh_time.index_add(
-            0, rows, torch.full_like(rows, share, dtype=torch.float64)
-        )
+        share = torch.full_like(rows, (self._now() - start) / len(rows), dtype=torch.float64)
+        spent = state.ledger.refresh_time.index_add(0, rows, share)
         return replace(state, ledger=replace(state.ledger, refresh_time=spent))
+
+    def _seconds(self, call: Callable[[], object]) -> float:
+        start = self._now()
+        call()
+        return self._now() - start
 
     def _now(self) -> float:
         if self.device.type == "cuda":

@@ -30,7 +30,9 @@ class Motion:
     metric: MovingMetric | None
     stop: StopCondition | None
 
-    def begin(self, position: RowVectors, velocity: RowVectors, numbers: Tensor) -> RowState:
+    def begin(
+        self, position: RowVectors, velocity: RowVectors, numbers: Tensor, clock: Clock
+    ) -> RowState:
         """Evaluate the rows where they stand."""
         end_time = float(self.times[-1])
         state = self.solver.start(self.surface, self.dynamics, position, velocity, end_time)
@@ -39,9 +41,13 @@ class Motion:
                 f"solver: {type(self.solver).__name__}.start must return a RowState with a "
                 f"gradient, got {type(state).__name__}; derive its state from dims.RowState"
             )
-        if self.metric is None:
+        metric = self.metric
+        if metric is None:
             return state
-        return self.metric.begin(state, self.surface, self.dynamics, self.solver, numbers)
+        where = (self.surface, self.dynamics, self.solver)
+        every = torch.arange(len(position), device=position.device)
+        clock.time_gradient(self.surface, position)
+        return clock.frames(state, lambda: (metric.begin(state, *where, numbers), every))
 
     def tick(self, state: RowState) -> RowState:
         """Try one step of every active row."""
@@ -55,9 +61,8 @@ class Motion:
         """A new metric, or a fresh start, for the rows that wait for it."""
         metric = self.metric
         if metric is not None:
-            state = clock.timed(
-                state, lambda now: metric.refresh(now, self.surface, self.dynamics, self.solver)
-            )
+            where, before = (self.surface, self.dynamics, self.solver), state
+            state = clock.frames(state, lambda: metric.refresh(before, *where))
         return self.solver.refresh(state, self.surface, self.dynamics)
 
 

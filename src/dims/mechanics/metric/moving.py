@@ -43,7 +43,7 @@ class MovingMetric:
             100, and no more than half a gigabyte a row holds.
         floor: c: directions are softened to the curvature c·δ at most.
         points: How many data points a refresh looks at, chosen at random by their curvature; None
-            means 128, or three times the rank where that is more.
+            means 64, or more where that takes little: a sixtieth of them, and enough for the rank.
         flat_curvature: δ; None means the prior precision of a network, and on a plain surface the
             smallest curvature that is followed.
         sweeps: Sweeps of subspace iteration in a refresh.

@@ -34,12 +34,12 @@ class RowState:
 
     Every field, also of a subclass, is a tensor whose first dimension is the row or a dataclass of
     such tensors: rows are selected, merged and written to checkpoints field by field. A subclass
-    also has `gradient`, ∇L at `position` (S, K), as a field or as a property; stop conditions read
-    its norm.
+    also has `gradient`, ∇L at `position` (S, K) or Fᵀ∇L in a frame F, as a field or as a property;
+    stop conditions read the norm of ∇L.
 
     Attributes:
         position: θ (S, K); a solver may carry it in float64 whatever the surface's precision.
-        velocity: v = dθ/dt (S, K) in the surface's precision.
+        velocity: v (S, K) in the surface's precision: dθ/dt, or F⁻¹·dθ/dt in a frame F.
         moment: The energies T, L and w = gᵀv at (θ, v).
         time: The time reached.
         proposed_step: The step that the solver wants next; landing on a time may cut it short.
