@@ -94,9 +94,11 @@ def test_the_default_predictive_is_that_of_a_gaussian() -> None:
     for name in ("samples", "mean", "aleatoric", "epistemic", "variance"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
     for reading, values in found.metrics(targets).items():
-        assert set(values) == {"nll", "rmse"}
+        assert set(values) == {"nll", "rmse", "coverage"}
         wanted = expected.metrics(targets)[reading]
         assert values == pytest.approx({name: wanted[name] for name in values})
+    for q in (0.02, 0.5, [0.1, 0.9]):
+        torch.testing.assert_close(found.quantile(q), expected.quantile(q))
     far = dims.Likelihood.predictive(likelihood, 9 * outputs)
     assert found.ood_metrics(far) == expected.ood_metrics(likelihood.predictive(9 * outputs))
 
