@@ -92,7 +92,8 @@ class Likelihood(ABC):
 
         Returns:
             A distribution of batch shape (..., N, C), or (..., N) where a point has one target;
-            its `log_prob` takes targets as `check_targets` returned them.
+            its `log_prob` takes targets as `check_targets` returned them. Quantiles come from its
+            `cdf`, where it has one, else from samples.
         """
 
     def constant(self, outputs_per_point: int) -> float:
