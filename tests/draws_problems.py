@@ -122,6 +122,9 @@ def assert_same(loaded: dims.Draws, draws: dims.Draws) -> None:
         one, other = getattr(loaded, name), getattr(draws, name)
         assert one.dtype == other.dtype, name
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True, msg=name)
+    assert (loaded.weights is None) == (draws.weights is None)
+    if draws.weights is not None:
+        assert torch.equal(loaded.weights, draws.weights)
     for name in ("method", "status", "verdict", "seed", "settings"):
         assert getattr(loaded, name) == getattr(draws, name), name
     for name in ("likelihood", "points", "effective_points", "loss_scale", "outputs"):

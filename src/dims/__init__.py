@@ -32,7 +32,13 @@ try:
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
     from dims.mechanics.status import Status
-    from dims.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+    from dims.model.likelihoods import (
+        Bernoulli,
+        Categorical,
+        Gaussian,
+        HeteroscedasticGaussian,
+        Likelihood,
+    )
     from dims.prediction import metrics
     from dims.prediction.predictive import (
         ClassificationPredictive,
@@ -76,6 +82,7 @@ __all__ = [
     "Dynamics",
     "Friction",
     "Gaussian",
+    "HeteroscedasticGaussian",
     "Likelihood",
     "LinLA",
     "LossSurface",

@@ -46,6 +46,7 @@ def check_likelihood(
     _check_torch_loss(likelihood, outputs, checked)
     _check_noise(likelihood, outputs, checked)
     _check_predictive(likelihood, outputs, targets, checked)
+    _check_mixture(likelihood, outputs, targets, checked)
     _check_settings(likelihood, outputs, checked)
 
 
@@ -176,6 +177,39 @@ def _check_predictive(
             value,
             f"predictive: {reading!r} of 'nll' is not that of `distribution`",
         )
+
+
+def _check_mixture(
+    likelihood: Likelihood, outputs: Tensor, targets: Tensor, checked: Tensor
+) -> None:
+    """Weights, log scores and quantiles of three draws against `distribution`."""
+    many = torch.stack([outputs, _moved(outputs), _moved(_moved(outputs))])
+    weights = torch.tensor([0.5, 0.2, 0.3], dtype=many.dtype)
+    distribution = likelihood.distribution(many)
+    predictive = likelihood.predictive(many.clone()).with_weights(weights)
+    log_p = log_density(distribution, checked, many.ndim)
+    _require_close(predictive.log_scores(targets), log_p, "predictive: log_scores ≠ log p")
+    nll = -(log_p + weights.log().unsqueeze(-1)).logsumexp(0).mean()
+    found = torch.tensor(predictive.metrics(targets)["ensemble"]["nll"]).to(nll)
+    _require_close(found, nll, "predictive: 'nll' is not that of weighted draws")
+    try:
+        quantile = predictive.quantile(0.8)
+    except TypeError:  # classes have none
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        drawn = distribution.sample(torch.Size([SAMPLES]))
+    drawn = drawn if drawn.ndim == 4 else drawn.unsqueeze(-1)
+
+    def share(inside: Tensor) -> Tensor:
+        return torch.einsum("s,msnc->nc", weights, inside.to(weights)) / SAMPLES
+
+    slack = 2 * STANDARD_ERRORS * math.sqrt(0.16 / SAMPLES)  # both may be sampled
+    low, high = share(drawn < quantile), share(drawn <= quantile)
+    _require(
+        bool(((low <= 0.8 + slack) & (high >= 0.8 - slack)).all()),
+        f"predictive: quantile(0.8) has a share of {low.tolist()} of the targets below it",
+    )
 
 
 def _check_settings(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> None:

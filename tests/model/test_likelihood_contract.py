@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ COUNTS = torch.tensor([[0, 1], [3, 0], [2, 7], [1, 1], [0, 0]])
 
 CASES: dict[str, tuple[dims.Likelihood, Tensor, Tensor, bool]] = {
     "gaussian": (dims.Gaussian(0.3), outputs_of(5, 2), outputs_of(6, 2)[:5], True),
+    "heteroscedastic": (
+        dims.HeteroscedasticGaussian(0.1),
+        outputs_of(5, 4),
+        outputs_of(6, 2)[:5],
+        True,
+    ),
     "bernoulli": (dims.Bernoulli(), outputs_of(5, 1), torch.arange(5) % 2, True),
     "smoothed bernoulli": (dims.Bernoulli(0.2), outputs_of(5, 1), torch.arange(5) % 2, False),
     "categorical": (dims.Categorical(), outputs_of(5, 3), torch.arange(5) % 3, True),
@@ -43,6 +50,16 @@ CASES: dict[str, tuple[dims.Likelihood, Tensor, Tensor, bool]] = {
 def test_likelihoods_keep_the_contract(case: str) -> None:
     likelihood, outputs, targets, density = CASES[case]
     check_likelihood(likelihood, outputs, targets, density=density)
+
+
+class WrongQuantiles(DistributionPredictive):
+    def quantile(self, q: Any) -> Tensor:
+        return super().quantile(q) + 5
+
+
+def wrong_quantiles(outputs: Tensor) -> WrongQuantiles:
+    check = functools.partial(Poisson().check_targets, outputs[0])
+    return WrongQuantiles(Poisson().distribution(outputs), check)
 
 
 class Broken(Poisson):
@@ -64,6 +81,7 @@ class Broken(Poisson):
         ("torch_loss", lambda self: (nn.MSELoss(reduction="sum"), 1.0), "torch_loss"),
         ("noise_std", 0.5, "constant does not grow"),
         ("predictive", lambda self, f: dims.Gaussian(1.0).predictive(f), "predictive: 'per_sample"),
+        ("predictive", lambda self, f: wrong_quantiles(f), r"quantile\(0.8\) has a share of"),
         ("settings", lambda self: {"rate": 2.0}, "do not make the object again"),
         ("name", "poisson", "belongs to another class"),
     ],
@@ -76,6 +94,23 @@ def test_a_broken_contract_is_named(
         monkeypatch.setattr(Broken, "with_noise", lambda self, noise_std: self)
     with pytest.raises(AssertionError, match=message):
         check_likelihood(Broken(), outputs_of(5, 2), COUNTS)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_loss_that_is_not_summed_over_outputs_is_named(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = outputs_of(6, 2)
+    counts = torch.ones(6, width)
+    model = nn.Linear(2, width).double()
+    monkeypatch.setattr(Broken, "negative_log", lambda self, f, y: f.exp() - y * f)
+    message = r"negative_log of Broken must return one number per point, shape \(6,\).*\.sum\(-1\)"
+    with pytest.raises(ValueError, match=message):
+        dims.fit(model, (x, counts), Broken())
+    # Summed over the wrong axis, which a single network does not show.
+    monkeypatch.setattr(Broken, "negative_log", lambda self, f, y: (f.exp() - y * f).sum(1))
+    with pytest.raises(ValueError, match=r"shape \(2, 6\) for outputs \(2, 6, \d\)"):
+        dims.fit(model, (x, counts), Broken())
 
 
 def test_the_default_hessian_is_that_of_the_shipped_ones() -> None:
@@ -94,9 +129,11 @@ def test_the_default_predictive_is_that_of_a_gaussian() -> None:
     for name in ("samples", "mean", "aleatoric", "epistemic", "variance"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
     for reading, values in found.metrics(targets).items():
-        assert set(values) == {"nll", "rmse"}
+        assert set(values) == {"nll", "rmse", "coverage"}
         wanted = expected.metrics(targets)[reading]
         assert values == pytest.approx({name: wanted[name] for name in values})
+    for q in (0.02, 0.5, [0.1, 0.9]):
+        torch.testing.assert_close(found.quantile(q), expected.quantile(q))
     far = dims.Likelihood.predictive(likelihood, 9 * outputs)
     assert found.ood_metrics(far) == expected.ood_metrics(likelihood.predictive(9 * outputs))
 

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.model.likelihoods import Likelihood
 from dims.model.parameters import ParameterVector, Selection
-from dims.model.shapes import RowVectors, Vector, check_rows
+from dims.model.shapes import RowVectors, Vector, check_integer, check_rows
 from dims.model.torch_support.convolution import use_matrices
 from dims.model.torch_support.memory import Chunks, default_memory_budget, measure_bytes_per_point
 from dims.model.training_data import (
@@ -92,11 +92,13 @@ class BatchedNetwork:
         outputs = call_module(call, inputs)
         return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
 
-    def predict(self, thetas: RowVectors, inputs: Inputs) -> Tensor:
-        """f_θ(x) of each row and point, (S, N, C)."""
-        return self._predict(self.forward, thetas, inputs)
+    def predict(self, thetas: RowVectors, inputs: Inputs, batch_size: int | None = None) -> Tensor:
+        """f_θ(x) of each row and point, (S, N, C); inputs are moved `batch_size` at a time."""
+        return self._predict(self.forward, thetas, inputs, batch_size)
 
-    def predict_linearised(self, centre: Vector, thetas: RowVectors, inputs: Inputs) -> Tensor:
+    def predict_linearised(
+        self, centre: Vector, thetas: RowVectors, inputs: Inputs, batch_size: int | None = None
+    ) -> Tensor:
         """f(x, θ*) + J_f(x, θ*)·(θ − θ*) of each row and point, (S, N, C), around θ* = `centre`.
 
         Products with J in forward mode: no Jacobian is formed.
@@ -108,7 +110,7 @@ class BatchedNetwork:
 
             return outputs(centre) + jacobian_products(outputs, centre, thetas - centre)
 
-        return self._predict(linear, thetas, inputs)
+        return self._predict(linear, thetas, inputs, batch_size)
 
     def convert_inputs(self, inputs: Inputs) -> Inputs:
         """Inputs on the model's device, floats in its precision."""
@@ -145,10 +147,29 @@ class BatchedNetwork:
         return inputs
 
     def _predict(
-        self, function: Callable[[Tensor, Inputs], Tensor], thetas: Tensor, inputs: Inputs
+        self,
+        function: Callable[[Tensor, Inputs], Tensor],
+        thetas: Tensor,
+        inputs: Inputs,
+        batch_size: int | None,
     ) -> Tensor:
         self._check_size(thetas)
-        inputs = self.check_inputs(inputs)
+        if batch_size is None:
+            return self._predict_batch(function, thetas, self.check_inputs(inputs))
+        size = check_integer("batch_size", batch_size)
+        inputs = map_inputs(lambda x: x if hasattr(x, "ndim") else torch.as_tensor(x), inputs)
+        points = input_length(inputs)
+        outputs = thetas.new_empty(len(thetas), points, self.outputs)
+        for start in range(0, max(1, points), size):
+            part = slice(start, start + size)
+            batch = self.check_inputs(slice_inputs(inputs, part))
+            outputs[:, part] = self._predict_batch(function, thetas, batch)
+        return outputs
+
+    def _predict_batch(
+        self, function: Callable[[Tensor, Inputs], Tensor], thetas: Tensor, inputs: Inputs
+    ) -> Tensor:
+        """Of inputs that are checked and on the model's device."""
         points = input_length(inputs)
 
         def one_row(count: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.model.likelihoods import Likelihood, resolve_likelihood
+from dims.model.likelihoods import Likelihood, check_terms, resolve_likelihood
 from dims.model.network import BatchedNetwork
 from dims.model.parameters import Selection
 from dims.model.shapes import RowScalars, RowVectors, check_positive, check_prior, check_vectors
@@ -75,9 +75,10 @@ class LossSurface(BatchedNetwork, BaseSurface):
         self.outputs = outputs.shape[-1]
         self.input_shapes = describe_inputs(self.data.inputs)
         self.likelihood = resolve_likelihood(likelihood, self.outputs)
-        self.data = self.data._replace(
-            targets=self.likelihood.check_targets(outputs, self.data.targets)
-        )
+        like_all = outputs.new_empty(self.points, self.outputs)
+        targets = self.likelihood.check_targets(like_all, self.data.targets)
+        self.data = self.data._replace(targets=targets)
+        check_terms(self.likelihood, outputs, targets[: len(outputs)])
         self.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
         tempered = float(self.points) if effective_points is None else effective_points
         self.effective_points = check_positive("effective_points", tempered)
@@ -260,4 +261,4 @@ class LossSurface(BatchedNetwork, BaseSurface):
             )
         if not torch.isfinite(first).all():
             raise ValueError("model: its outputs on the training data contain NaN or infinities")
-        return first.new_empty(self.points, first.shape[-1])
+        return first

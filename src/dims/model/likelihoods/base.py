@@ -19,7 +19,7 @@ from torch.distributions import Distribution
 from dims.prediction.predictive import DistributionPredictive, Predictive
 from dims.prediction.targets import matching_targets
 
-__all__ = ["Likelihood", "likelihood_class"]
+__all__ = ["Likelihood", "check_terms", "likelihood_class"]
 
 Self = TypeVar("Self", bound="Likelihood")
 
@@ -92,7 +92,8 @@ class Likelihood(ABC):
 
         Returns:
             A distribution of batch shape (..., N, C), or (..., N) where a point has one target;
-            its `log_prob` takes targets as `check_targets` returned them.
+            its `log_prob` takes targets as `check_targets` returned them. Quantiles come from its
+            `cdf`, where it has one, else from samples.
         """
 
     def constant(self, outputs_per_point: int) -> float:
@@ -204,6 +205,27 @@ def second_derivative(function: Callable[[Tensor], Tensor], outputs: Tensor) -> 
             for part in slope.sum(dim=0)
         ]
     return torch.stack(columns, dim=-1)
+
+
+def check_terms(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> None:
+    """Refuse a `negative_log` that does not give one number per point, (..., N).
+
+    Args:
+        likelihood: The likelihood.
+        outputs: Of a few points, (N, C).
+        targets: Of these points, as `check_targets` returned them.
+
+    Raises:
+        ValueError: Its result has another shape, with a batch of networks or without.
+    """
+    for given in (outputs, outputs.expand(2, *outputs.shape)):
+        found, expected = likelihood.negative_log(given, targets), given.shape[:-1]
+        if found.shape != expected:
+            raise ValueError(
+                f"likelihood: negative_log of {type(likelihood).__name__} must return one number "
+                f"per point, shape {tuple(expected)} for outputs {tuple(given.shape)}, got "
+                f"{tuple(found.shape)}; sum over the outputs of a point with .sum(-1)"
+            )
 
 
 def likelihood_class(name: str) -> type[Likelihood] | None:

@@ -9,10 +9,17 @@ from typing import TypeAlias
 from torch import Tensor
 
 from dims.prediction.metrics import shipped  # noqa: F401  (it registers the metrics)
-from dims.prediction.metrics.checks import check_draw_axis, check_draws, check_noise, check_paired
+from dims.prediction.metrics.checks import (
+    check_draw_axis,
+    check_draws,
+    check_level,
+    check_noise,
+    check_paired,
+)
 from dims.prediction.metrics.classification import ensemble_log_probabilities
 from dims.prediction.metrics.detection import ood_auroc
 from dims.prediction.metrics.registry import Metric, call, registered
+from dims.prediction.weights import average, check_weights, log_average, spread
 
 __all__ = ["Metrics", "classification_metrics", "ood_metrics", "regression_metrics"]
 
@@ -21,13 +28,16 @@ Metrics: TypeAlias = dict[str, dict[str, float]]
 "per_sample_error" (the standard error of that mean) and "ensemble" (ensemble metrics)."""
 
 
-def classification_metrics(log_probabilities: Tensor, labels: Tensor, bins: int = 10) -> Metrics:
+def classification_metrics(
+    log_probabilities: Tensor, labels: Tensor, bins: int = 10, weights: Tensor | None = None
+) -> Metrics:
     """All classification metrics of S draws.
 
     Args:
         log_probabilities: Of each draw, (S, N, C).
         labels: Class numbers, (N,).
         bins: Number of bins of the calibration errors.
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         The per-draw metrics and the ensemble metrics.
@@ -40,15 +50,19 @@ def classification_metrics(log_probabilities: Tensor, labels: Tensor, bins: int 
         >>> dims.metrics.classification_metrics(log_p, labels)["ensemble"]["nll"]
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
-    average = ensemble_log_probabilities(log_p)
+    weights = _checked_weights(weights, log_p)
+    mixture = ensemble_log_probabilities(log_p, weights)
     return _evaluate(
         registered("classification"),
-        lambda function: call(function, log_p, labels, bins=bins),
-        lambda function: call(function, average, labels, bins=bins),
+        lambda function, **more: call(function, log_p, labels, bins=bins, **more),
+        lambda function: call(function, mixture, labels, bins=bins),
+        weights,
     )
 
 
-def ood_metrics(log_probabilities_in: Tensor, log_probabilities_out: Tensor) -> Metrics:
+def ood_metrics(
+    log_probabilities_in: Tensor, log_probabilities_out: Tensor, weights: Tensor | None = None
+) -> Metrics:
     """AUROC of separating OOD from in-distribution inputs by the uncertainty of S draws.
 
     Mutual information compares draws, so it has no per-draw value.
@@ -56,6 +70,7 @@ def ood_metrics(log_probabilities_in: Tensor, log_probabilities_out: Tensor) -> 
     Args:
         log_probabilities_in: At in-distribution inputs, (S, N_in, C).
         log_probabilities_out: Of the same draws at out-of-distribution inputs, (S, N_out, C).
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         The per-draw metrics and the ensemble metrics.
@@ -75,16 +90,22 @@ def ood_metrics(log_probabilities_in: Tensor, log_probabilities_out: Tensor) -> 
             f"{tuple(outside.shape)} must have the same draws and classes; predict both with "
             "the same draws"
         )
-    averages = (ensemble_log_probabilities(inside), ensemble_log_probabilities(outside))
+    weights = _checked_weights(weights, inside)
+    mixtures = [ensemble_log_probabilities(each, weights) for each in (inside, outside)]
     return _evaluate(
         registered("classification_ood"),
-        lambda score: ood_auroc(score(inside), score(outside)),
-        lambda score: ood_auroc(score(averages[0]), score(averages[1])),
+        lambda score, **more: ood_auroc(*(call(score, each, **more) for each in (inside, outside))),
+        lambda score: ood_auroc(score(mixtures[0]), score(mixtures[1])),
+        weights,
     )
 
 
 def regression_metrics(
-    means: Tensor, targets: Tensor, noise_std: float | Tensor, level: float = 0.95
+    means: Tensor,
+    targets: Tensor,
+    noise_std: float | Tensor,
+    level: float = 0.95,
+    weights: Tensor | None = None,
 ) -> Metrics:
     """All regression metrics of S draws with Gaussian noise.
 
@@ -93,6 +114,7 @@ def regression_metrics(
         targets: (N,) or (N, D).
         noise_std: σ, a number or a tensor that broadcasts to the means.
         level: Probability of the central intervals of `coverage`.
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         The per-draw metrics and the ensemble metrics.
@@ -105,36 +127,59 @@ def regression_metrics(
     """
     means = check_draw_axis(means, targets)
     checked, _ = check_paired(means, targets)
-    spread = check_noise(noise_std, checked).square().mean(dim=0) + checked.var(0, correction=0)
-    average, std = checked.mean(dim=0), spread.sqrt()
+    weights = _checked_weights(weights, checked)
+    noise = average(check_noise(noise_std, checked).square(), weights)
+    mean, std = average(checked, weights), (noise + spread(checked, weights)).sqrt()
     return _evaluate(
         registered("regression"),
-        lambda function: call(function, means, targets, noise_std=noise_std, level=level),
-        lambda function: call(function, average, targets, noise_std=std, level=level),
+        lambda function, **more: call(
+            function, means, targets, noise_std=noise_std, level=level, **more
+        ),
+        lambda function: call(function, mean, targets, noise_std=std, level=level),
+        weights,
     )
 
 
-def density_metrics(log_densities: Tensor, means: Tensor, targets: Tensor) -> Metrics:
-    """NLL, and the regression metrics of means alone, for draws of any likelihood.
+def density_metrics(
+    log_densities: Tensor,
+    means: Tensor,
+    targets: Tensor,
+    cdf: Tensor | None = None,
+    level: float = 0.95,
+    weights: Tensor | None = None,
+) -> Metrics:
+    """NLL, coverage, and the regression metrics of means alone, for draws of any likelihood.
 
     Args:
         log_densities: log p(y|θₛ) of each draw and point, (S, N).
         means: The expected target of each draw, (S, N, D).
         targets: (N, D).
+        cdf: P(y' ≤ y|θₛ) of each draw and target, (S, N, D); None leaves out the coverage.
+        level: Probability of the central intervals of the coverage.
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         The per-draw metrics and the ensemble metrics.
     """
     log_p = log_densities.detach().double()
-    mixture = log_p.logsumexp(dim=0) - math.log(log_p.shape[0])
-    nll = _readings({"nll": -log_p.mean(dim=-1)}, {"nll": -mixture.mean(dim=-1)})
+    per_draw = {"nll": -log_p.mean(dim=-1)}
+    ensemble = {"nll": -log_average(log_p, weights).mean(dim=-1)}
+    if cdf is not None:
+
+        def inside(values: Tensor) -> Tensor:
+            return ((2 * values - 1).abs() <= check_level(level)).double().mean(dim=(-2, -1))
+
+        per_draw["coverage"] = inside(cdf.detach().double())
+        ensemble["coverage"] = inside(average(cdf.detach().double(), weights))
+    own = _readings(per_draw, ensemble, weights)
     means = check_draw_axis(means, targets).double()
     rest = _evaluate(
         [metric for metric in registered("regression") if not metric.takes("noise_std")],
-        lambda function: call(function, means, targets),
-        lambda function: call(function, means.mean(dim=0), targets),
+        lambda function, **more: call(function, means, targets, **more),
+        lambda function: call(function, average(means, weights), targets),
+        weights,
     )
-    return {reading: {**nll[reading], **rest[reading]} for reading in nll}
+    return {reading: {**own[reading], **rest[reading]} for reading in own}
 
 
 def regression_ood_metrics(
@@ -157,8 +202,9 @@ def regression_ood_metrics(
 
 def _evaluate(
     metrics: list[Metric],
-    of_draws: Callable[[Callable[..., Tensor]], Tensor],
+    of_draws: Callable[..., Tensor],
     of_average: Callable[[Callable[..., Tensor]], Tensor],
+    weights: Tensor | None,
 ) -> Metrics:
     """Call the functions of each metric with the draws, and with their average."""
     per_draw, ensemble = {}, {}
@@ -166,10 +212,24 @@ def _evaluate(
         if metric.function is not None:
             per_draw[metric.name] = _checked(metric, of_draws(metric.function), 1)
         if metric.ensemble is not None:
-            ensemble[metric.name] = _checked(metric, of_draws(metric.ensemble), 0)
+            _check_takes_weights(metric, weights)
+            ensemble[metric.name] = _checked(metric, of_draws(metric.ensemble, weights=weights), 0)
         elif metric.function is not None:
             ensemble[metric.name] = _checked(metric, of_average(metric.function), 0)
-    return _readings(per_draw, ensemble)
+    return _readings(per_draw, ensemble, weights)
+
+
+def _checked_weights(weights: Tensor | None, draws: Tensor) -> Tensor | None:
+    return None if weights is None else check_weights(weights, len(draws)).to(draws.device)
+
+
+def _check_takes_weights(metric: Metric, weights: Tensor | None) -> None:
+    """A function of all draws that knows no weights would give the metric of equal ones."""
+    if weights is not None and not metric.ensemble_takes("weights"):
+        raise TypeError(
+            f"metric {metric.name!r}: the draws have weights, and its ensemble= function takes "
+            'none; give it an argument `weights` ((S,) or None), or predict with weights="equal"'
+        )
 
 
 def _checked(metric: Metric, value: object, axes: int) -> Tensor:
@@ -183,16 +243,24 @@ def _checked(metric: Metric, value: object, axes: int) -> Tensor:
     return value
 
 
-def _readings(per_draw: dict[str, Tensor], ensemble: dict[str, Tensor]) -> Metrics:
+def _readings(
+    per_draw: dict[str, Tensor], ensemble: dict[str, Tensor], weights: Tensor | None = None
+) -> Metrics:
     """Mean, standard error std/√S (nan for one draw) and ensemble value of each metric."""
 
     def error(values: Tensor) -> float:
+        if weights is not None:
+            # The same for equal weights: √(Σ wₛ² (mₛ − m̄)² / (1 − Σ wₛ²)).
+            squares = weights.square()
+            rest = 1 - squares.sum()
+            off = (values - average(values, weights)).square()
+            return ((squares * off).sum() / rest).sqrt().item() if rest > 0 else math.nan
         if len(values) == 1:
             return math.nan
         return (values.std() / math.sqrt(len(values))).item()
 
     return {
-        "per_sample": {name: values.mean().item() for name, values in per_draw.items()},
+        "per_sample": {n: average(values, weights).item() for n, values in per_draw.items()},
         "per_sample_error": {name: error(values) for name, values in per_draw.items()},
         "ensemble": {name: value.item() for name, value in ensemble.items()},
     }

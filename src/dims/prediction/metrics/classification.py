@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draws, check_labelled
+from dims.prediction.weights import log_average
 
 __all__ = ["accuracy", "auroc", "brier_mean", "brier_sum"]
 __all__ += ["ensemble_log_probabilities", "negative_log_likelihood"]
@@ -121,11 +122,12 @@ def auroc(log_probabilities: Tensor, labels: Tensor) -> Tensor:
     return torch.stack(areas).mean(dim=0)
 
 
-def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
+def ensemble_log_probabilities(log_probabilities: Tensor, weights: Tensor | None = None) -> Tensor:
     """Average the predictives of S draws: log p̄ = logsumexpₛ log pₛ − log S.
 
     Args:
         log_probabilities: Of each draw, (S, N, C).
+        weights: Of the draws, (S,): log p̄ = logsumexpₛ (log wₛ + log pₛ); None weighs all alike.
 
     Returns:
         Log-probabilities of the ensemble, (N, C), in float64.
@@ -134,7 +136,7 @@ def ensemble_log_probabilities(log_probabilities: Tensor) -> Tensor:
         >>> dims.metrics.ensemble_log_probabilities(predictive.log_probabilities).exp()
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
-    return log_p.logsumexp(dim=0) - math.log(log_p.shape[0])
+    return log_average(log_p, weights)
 
 
 def chance_of_exceeding(low: Tensor, high: Tensor) -> Tensor:

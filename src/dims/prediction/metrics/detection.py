@@ -7,6 +7,7 @@ from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draws, check_log_probabilities, to_float64
 from dims.prediction.metrics.classification import chance_of_exceeding, ensemble_log_probabilities
+from dims.prediction.weights import average
 
 __all__ = ["maximum_probability", "mutual_information", "ood_auroc", "predictive_entropy"]
 
@@ -43,11 +44,12 @@ def maximum_probability(log_probabilities: Tensor) -> Tensor:
     return check_log_probabilities(log_probabilities, "log_probabilities").amax(dim=-1).exp()
 
 
-def mutual_information(log_probabilities: Tensor) -> Tensor:
+def mutual_information(log_probabilities: Tensor, weights: Tensor | None = None) -> Tensor:
     """Disagreement of the draws in nats: H[p̄] − (1/S) Σₛ H[pₛ] ≥ 0.
 
     Args:
         log_probabilities: Of each draw, (S, N, C).
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         (N,), in float64.
@@ -56,8 +58,8 @@ def mutual_information(log_probabilities: Tensor) -> Tensor:
         >>> dims.metrics.mutual_information(predictive.log_probabilities)  # (N,)
     """
     log_p = check_draws(log_probabilities, "log_probabilities")
-    total = predictive_entropy(ensemble_log_probabilities(log_p))
-    return (total - predictive_entropy(log_p).mean(dim=0)).clamp(min=0.0)
+    total = predictive_entropy(ensemble_log_probabilities(log_p, weights))
+    return (total - average(predictive_entropy(log_p), weights)).clamp(min=0.0)
 
 
 def ood_auroc(uncertainty_in: Tensor, uncertainty_out: Tensor) -> Tensor:

@@ -45,6 +45,10 @@ class Metric:
         functions = [f for f in (self.function, self.ensemble) if f is not None]
         return any(option in inspect.signature(f).parameters for f in functions)
 
+    def ensemble_takes(self, option: str) -> bool:
+        """Whether its function of all draws has an argument of that name."""
+        return self.ensemble is None or option in inspect.signature(self.ensemble).parameters
+
 
 def call(function: Callable[..., Tensor], *arguments: Any, **options: Any) -> Tensor:
     """Call a metric with those of the options that it has arguments for."""
@@ -75,7 +79,9 @@ def register(
 
     A function gets further values where it has arguments of these names: `bins`
     (classification), `noise_std` and `level` (regression). Regression metrics without `noise_std`
-    apply to every likelihood with real targets, those with it to the Gaussian.
+    apply to every likelihood with real targets, those with it to the Gaussian. An `ensemble`
+    function gets the `weights` of the draws, (S,) or None where all count alike; without that
+    argument it is refused for draws that have weights.
 
     Args:
         name: The key in `predictive.metrics(y)`.

@@ -1,6 +1,7 @@
 """Regression: targets (N,) or (N, D), means (..., *targets.shape), noise_std broadcast to means.
 
-One predictive is N(mean, noise_std²) per output; an ensemble is their equal-weight mixture.
+One predictive is N(mean, noise_std²) per output; an ensemble is their mixture, of equal weights
+1/S unless `weights` (S,) are given.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from dims.prediction.metrics.checks import check_draw_axis, check_level, check_noise, check_paired
+from dims.prediction.weights import average, log_average
 
 __all__ = ["coverage", "gaussian_crps", "gaussian_nll", "root_mean_squared_error"]
 __all__ += ["mixture_coverage", "mixture_crps", "mixture_nll"]
@@ -53,16 +55,19 @@ def gaussian_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> T
     Example:
         >>> dims.metrics.gaussian_nll(predictive.samples, y, 0.1)            # of each draw, (S,)
     """
-    return -_log_density(means, targets, noise_std).mean(dim=-1)
+    return -gaussian_log_density(means, targets, noise_std).mean(dim=-1)
 
 
-def mixture_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Tensor:
+def mixture_nll(
+    means: Tensor, targets: Tensor, noise_std: float | Tensor, weights: Tensor | None = None
+) -> Tensor:
     """Mean over inputs of −log (1/S) Σₛ Π_d N(y_d | μₛ_d, σ²), constants included.
 
     Args:
         means: Of each draw, (S, *targets.shape).
         targets: (N,) or (N, D).
         noise_std: σ, a number or a tensor that broadcasts to the means.
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         A float64 number.
@@ -70,8 +75,8 @@ def mixture_nll(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Te
     Example:
         >>> dims.metrics.mixture_nll(predictive.outputs, targets, predictive.noise_std)
     """
-    log_density = _log_density(check_draw_axis(means, targets), targets, noise_std)
-    return -(log_density.logsumexp(dim=0) - math.log(log_density.shape[0])).mean(dim=-1)
+    log_density = gaussian_log_density(check_draw_axis(means, targets), targets, noise_std)
+    return -log_average(log_density, weights).mean(dim=-1)
 
 
 def coverage(
@@ -96,15 +101,22 @@ def coverage(
 
 
 def mixture_coverage(
-    means: Tensor, targets: Tensor, noise_std: float | Tensor, level: float = 0.95
+    means: Tensor,
+    targets: Tensor,
+    noise_std: float | Tensor,
+    level: float = 0.95,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """`coverage` of the mixture, whose distribution function is F = (1/S) Σₛ Fₛ.
+
+    It is the share of targets inside `predictive.interval(level)`, found without its ends.
 
     Args:
         means: Of each draw, (S, *targets.shape).
         targets: (N,) or (N, D).
         noise_std: σ, a number or a tensor that broadcasts to the means.
         level: Probability of the interval.
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         A float64 number.
@@ -112,7 +124,8 @@ def mixture_coverage(
     Example:
         >>> dims.metrics.mixture_coverage(predictive.outputs, targets, predictive.noise_std)
     """
-    centred = _centred_cdf(check_draw_axis(means, targets), targets, noise_std).mean(dim=0)
+    each = _centred_cdf(check_draw_axis(means, targets), targets, noise_std)
+    centred = average(each, weights)
     return _over_inputs((centred.abs() <= check_level(level)).double(), targets)
 
 
@@ -138,15 +151,18 @@ def gaussian_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> 
     return _over_inputs(score, targets)
 
 
-def mixture_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Tensor:
-    """CRPS of an equal-weight mixture of S Gaussians, in closed form (Grimit et al. 2006).
+def mixture_crps(
+    means: Tensor, targets: Tensor, noise_std: float | Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """CRPS of a mixture of S Gaussians, in closed form (Grimit et al. 2006).
 
-    (1/S) Σᵢ A(y − μᵢ, σᵢ) − 1/(2S²) Σᵢⱼ A(μᵢ − μⱼ, √(σᵢ² + σⱼ²)), A(m, s) = E|N(m, s²)|.
+    Σᵢ wᵢ A(y − μᵢ, σᵢ) − ½ Σᵢⱼ wᵢwⱼ A(μᵢ − μⱼ, √(σᵢ² + σⱼ²)), A(m, s) = E|N(m, s²)|, wᵢ = 1/S.
 
     Args:
         means: Of each draw, (S, *targets.shape).
         targets: (N,) or (N, D).
         noise_std: σ, a number or a tensor that broadcasts to the means.
+        weights: Of the draws, (S,); None weighs all alike.
 
     Returns:
         A float64 number.
@@ -158,15 +174,18 @@ def mixture_crps(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> T
     std = check_noise(noise_std, means)
     # Row by row: all pairs at once would take S times the memory of the draws. The pairs i < j
     # count twice, and A(0, √2 σ) = 2σ/√π is the diagonal.
-    half_spread = std.sum(dim=0) / math.sqrt(math.pi)
+    shares = means.new_ones(len(means)) if weights is None else weights.to(means)
+    shares = shares.view(-1, *[1] * targets.ndim)
+    half_spread = (shares.square() * std).sum(dim=0) / math.sqrt(math.pi)
     for i in range(means.shape[0] - 1):
         width = torch.hypot(std[i], std[i + 1 :])
-        half_spread = half_spread + _mean_distance(means[i] - means[i + 1 :], width).sum(dim=0)
-    accuracy_term = _mean_distance(targets - means, std).mean(dim=0)
-    return _over_inputs(accuracy_term - half_spread / means.shape[0] ** 2, targets)
+        distances = _mean_distance(means[i] - means[i + 1 :], width)
+        half_spread = half_spread + shares[i] * (shares[i + 1 :] * distances).sum(dim=0)
+    accuracy_term = average(_mean_distance(targets - means, std), weights)
+    return _over_inputs(accuracy_term - half_spread / shares.sum() ** 2, targets)
 
 
-def _log_density(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Tensor:
+def gaussian_log_density(means: Tensor, targets: Tensor, noise_std: float | Tensor) -> Tensor:
     """log Π_d N(y_d | μ_d, σ²) of each input, (..., N)."""
     means, targets = check_paired(means, targets)
     std = check_noise(noise_std, means)

@@ -19,12 +19,14 @@ from dims.sampling.draws.fields import (
     LINEARISED_METHODS,
     ROW_LISTS,
     ROW_TENSORS,
-    SAVED_TENSORS,
     check_parameters,
     checked_fields,
     row_indices,
+    selected_weights,
 )
 from dims.sampling.draws.measure import measure as measured
+from dims.sampling.draws.predict import predict
+from dims.sampling.draws.saved import draws_at
 from dims.sampling.draws.summary import summarise
 from dims.surface.loss import LossSurface
 
@@ -69,6 +71,7 @@ class Draws:
         saved_loss: Loss there, (S, T).
         saved_gradient_norm: Norm of the gradient there, (S, T).
         saved_kinetic_energy: Kinetic energy at that time, (S, T).
+        weights: What each draw counts in predictions, (S,), with the sum 1; None: all alike.
 
     Example:
         >>> draws = posterior.sample(30)
@@ -99,6 +102,7 @@ class Draws:
     saved_loss: Tensor = field(default_factory=_left_out)
     saved_gradient_norm: Tensor = field(default_factory=_left_out)
     saved_kinetic_energy: Tensor = field(default_factory=_left_out)
+    weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -166,6 +170,7 @@ class Draws:
             Draws with the loss, gradient norm and kinetic energy of that place and without saved
             times. What belongs to a whole trajectory (energy law, arc length, evaluations) is not
             known; a row that failed before that time is where it failed, as its status says.
+            Weights belong to the delivered draws: at a saved time all draws count alike.
 
         Raises:
             ValueError: Nothing was saved at that time.
@@ -174,26 +179,7 @@ class Draws:
             >>> draws = posterior.sample(30, dims.DiMS(save_at=(3.0, 10.0)))
             >>> draws.at(3.0).loss
         """
-        known = self.times.tolist()
-        if time in known:
-            place = known.index(time)
-            return Draws(
-                parameters=self.saved[:, place],
-                method=self.method,
-                surface=self.surface,
-                map_parameters=self.map_parameters,
-                status=self.status,
-                loss=self.saved_loss[:, place],
-                gradient_norm=self.saved_gradient_norm[:, place],
-                kinetic_energy=self.saved_kinetic_energy[:, place],
-                seed=self.seed,
-                settings=self.settings,
-            )
-        if time == self.settings.get("max_time"):
-            nothing: dict[str, Any] = {name: _left_out() for name in ("times", *SAVED_TENSORS)}
-            return replace(self, **nothing)
-        listed = ", ".join(f"{entry:g}" for entry in known) or "none; give save_at=(...) to sample"
-        raise ValueError(f"time: {time} was not saved; saved times: {listed}")
+        return draws_at(self, time)
 
     def select(self, rows: Any) -> Draws:
         """Choose draws.
@@ -202,7 +188,8 @@ class Draws:
             rows: A boolean mask (S,), a list of indices or a slice.
 
         Returns:
-            The chosen draws in that order, with all that is known of them.
+            The chosen draws in that order, with all that is known of them. Their weights are
+            divided by their sum; where it is 0 they count alike.
 
         Raises:
             ValueError: A mask has another length.
@@ -219,38 +206,37 @@ class Draws:
         for name in ROW_LISTS:
             value = getattr(self, name)
             chosen[name] = None if value is None else [value[i] for i in index.tolist()]
-        return replace(self, **chosen)
+        return replace(self, weights=selected_weights(self.weights, index), **chosen)
 
-    def predict(self, inputs: Inputs) -> Predictive:
+    def predict(
+        self,
+        inputs: Inputs,
+        *,
+        batch_size: int | None = None,
+        weights: Tensor | str | None = None,
+    ) -> Predictive:
         """The predictive distribution at new inputs.
+
+        Activations stay within the memory budget of the surface. What is kept are the outputs of
+        all draws, S·N·C numbers.
 
         Args:
             inputs: New inputs, given like the training inputs.
+            batch_size: Inputs that are moved to the model's device, and computed on, at once; None:
+                all are moved, and computed on in parts that fit the memory budget.
+            weights: Of the draws, (S,); "equal": all draws count alike; None: `self.weights`.
 
         Returns:
             Samples, mean and uncertainty at each input.
 
         Raises:
-            ValueError: There are no draws, or outputs are NaN or infinite.
+            ValueError: There are no draws, outputs are NaN or infinite, or an argument is wrong.
 
         Example:
             >>> draws.predict(x).mean
+            >>> draws.predict(many, batch_size=1000).interval(0.95)
         """
-        if len(self) == 0:
-            raise ValueError("draws: there are none to predict with; select or sample at least one")
-        thetas = self.parameters.to(self.surface.vector.device)
-        if self.linearised:
-            centre = self.map_parameters.to(thetas.device)
-            outputs = self.surface.predict_linearised(centre, thetas, inputs)
-        else:
-            outputs = self.surface.predict(thetas, inputs)
-        broken = [i for i, draw in enumerate(outputs) if not draw.isfinite().all()]
-        if broken:
-            raise ValueError(
-                f"draws: the outputs of {broken[:10]} are NaN or infinite there; leave those draws "
-                "out with draws.select, or look at the inputs for outliers"
-            )
-        return self.surface.likelihood.predictive(outputs)
+        return predict(self, inputs, batch_size, weights)
 
     def summary(self) -> str:
         """A report in plain text: how the draws ended, where they are, and what to do.

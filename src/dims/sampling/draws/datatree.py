@@ -28,6 +28,7 @@ def to_datatree(draws: Draws) -> Any:
     known = [name for name in ROW_NUMBERS if not getattr(draws, name).isnan().all()]
     known += ["evaluations"] if draws.evaluations.any() else []
     known += SAVED_TENSORS[1:] if len(draws.times) else []
+    known += ["weights"] if draws.weights is not None else []
     statistics = {name: _one_chain(getattr(draws, name).cpu()) for name in known}
     if "loss" in statistics:
         statistics["lp"] = -statistics["loss"]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from dims.model.parameters import ParameterVector
+from dims.prediction.weights import check_weights
 
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
 __all__ = ["LINEARISED_METHODS", "ROW_LISTS", "ROW_NUMBERS", "ROW_TENSORS", "SAVED_TENSORS"]
-__all__ += ["check_parameters", "checked_fields", "row_indices", "tensor_kinds"]
+__all__ += ["check_parameters", "checked_fields", "joined_weights", "row_indices"]
+__all__ += ["selected_weights", "tensor_kinds"]
 
 # Methods whose draws are points of the tangent space at θ*, read by the linearised network.
 LINEARISED_METHODS = ("linla",)
@@ -74,6 +76,8 @@ def checked_fields(draws: Draws) -> dict[str, Any]:
         # θ* may lie elsewhere.
         device = values.device if name == "map_parameters" else draws.parameters.device
         filled[name] = values.to(device, kind)
+    if draws.weights is not None:
+        filled["weights"] = check_weights(draws.weights, rows).to(draws.parameters.device)
     for name in ROW_LISTS:
         entries = getattr(draws, name)
         if entries and len(entries) != rows:
@@ -124,3 +128,24 @@ def row_indices(rows: Any, total: int) -> Tensor:
     if ((index < -total) | (index >= total)).any():
         raise IndexError(f"rows: {index.tolist()} with {total} draws, counted from 0")
     return index
+
+
+def selected_weights(weights: Tensor | None, index: Tensor) -> Tensor | None:
+    """The weights of chosen draws with the sum 1; None where there are none, or all are 0."""
+    if weights is None or not weights[index].any():
+        return None
+    return weights[index] / weights[index].sum()
+
+
+def joined_weights(chunks: Sequence[Draws]) -> Tensor | None:
+    """The weights of all chunks together, where each chunk counts by its number of draws."""
+    if all(chunk.weights is None for chunk in chunks):
+        return None
+    parts = [
+        torch.ones(len(chunk), dtype=torch.float64, device=chunk.parameters.device)
+        if chunk.weights is None
+        else len(chunk) * chunk.weights
+        for chunk in chunks
+    ]
+    joined = torch.cat(parts)
+    return joined / joined.sum()

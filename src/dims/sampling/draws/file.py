@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from dims.errors import DrawsFileError
 from dims.mechanics.status import Status
 from dims.model.network import BatchedNetwork
+from dims.prediction.weights import check_weights
 from dims.sampling.draws.container import Draws
 from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS, tensor_kinds
 from dims.sampling.draws.header import Header, parse_header, write_header
@@ -110,6 +111,7 @@ def load(
         verdict=header.verdict,
         seed=header.seed,
         settings=header.settings,
+        weights=tensors.get("weights"),
         **{name: tensors[name] for name in ROW_NUMBERS},
         **{name: tensors[name] for name in ("times", *SAVED_TENSORS) if "times" in tensors},
     )
@@ -156,6 +158,8 @@ def _tensors(draws: Draws) -> dict[str, Tensor]:
     small["status"] = torch.tensor(codes, dtype=torch.int64)
     if len(draws.times):
         small |= {name: getattr(draws, name) for name in ("times", *SAVED_TENSORS)}
+    if draws.weights is not None:
+        small["weights"] = draws.weights
     outputs = probe(draws.surface, draws.map_parameters)
     if outputs is not None:
         small["probe"] = outputs
@@ -187,8 +191,8 @@ def _check_data(surface: LossSurface, header: Header) -> None:
 def check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
     """Every tensor of the file in the shape, precision and range it must have.
 
-    Those of saved times are in files of draws that have some. Files of versions that knew the
-    euclidean metric alone lack two tensors, which follow from others and are added.
+    Those of saved times, and weights, are in files of draws that have some. Files of versions that
+    knew the euclidean metric alone lack two tensors, which follow from others and are added.
     """
     for name, former in NEWER.items():
         if former in tensors:
@@ -215,6 +219,12 @@ def check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
     codes = {NO_STATUS, *(status.code for status in Status)}
     if not set(tensors["status"].tolist()) <= codes:
         raise DrawsFileError("tensor 'status' has codes that this version of dims does not know")
+    weights = tensors.get("weights")
+    if weights is not None:
+        try:
+            check_weights(weights, rows)
+        except ValueError as error:
+            raise DrawsFileError(f"tensor 'weights' cannot be used: {error}") from error
     if not tensors["map_parameters"].isfinite().all():
         raise DrawsFileError("tensor 'map_parameters' has NaN or infinite values")
     prior = tensors.get("prior_precision", torch.empty(0, 0))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from dims.prediction.weights import effective_draws
 from dims.sampling.certificate import FLAT_PRIORS, FLAT_SHARE, flat_limit
 from dims.sampling.draws.advice import advice_on, counted
 from dims.sampling.draws.fields import ROW_NUMBERS
@@ -24,6 +25,7 @@ def summarise(draws: Draws) -> str:
     seed = "" if draws.seed is None else f", seed {draws.seed}"
     blocks = [
         [f"{counted(len(draws), 'draw')} by {draws.method!r}{seed}", *_model(draws)],
+        _weights(draws),
         _endings(draws),
         _table(draws),
         _saved(draws),
@@ -41,6 +43,13 @@ def _model(draws: Draws) -> list[str]:
         f"{surface.size} parameters, {surface.points} training points, {surface.likelihood}",
         f"prior precision {shown}",
     ]
+
+
+def _weights(draws: Draws) -> list[str]:
+    if draws.weights is None:
+        return []
+    number, largest = effective_draws(draws.weights), float(draws.weights.max())
+    return [f"weights: as good as {number:.1f} draws that count alike; the largest {largest:.3g}"]
 
 
 def _endings(draws: Draws) -> list[str]:

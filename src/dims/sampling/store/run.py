@@ -13,7 +13,7 @@ import torch
 
 from dims.errors import DrawsFileError, StoreError, StoreWarning
 from dims.sampling.draws import Draws, load
-from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS
+from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS, joined_weights
 from dims.sampling.engine import Job
 from dims.sampling.samplers import Sampler
 from dims.sampling.store.checkpoint import FileCheckpoint
@@ -188,4 +188,4 @@ def join(chunks: Iterable[Draws]) -> Draws:
     for name in ROW_LISTS:
         if getattr(chunks[0], name) is not None:
             joined[name] = [entry for chunk in chunks for entry in getattr(chunk, name)]
-    return replace(chunks[0], **joined)
+    return replace(chunks[0], weights=joined_weights(chunks), **joined)

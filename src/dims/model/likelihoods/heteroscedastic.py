@@ -1,0 +1,92 @@
+"""Regression whose noise depends on the input: the network predicts mean and noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributions
+from torch.nn import functional
+
+from dims.model.likelihoods.base import Likelihood
+from dims.model.shapes import check_positive
+from dims.prediction.predictive import RegressionPredictive
+from dims.prediction.targets import matching_targets
+
+__all__ = ["HeteroscedasticGaussian"]
+
+SHIFT = math.log(math.expm1(1.0))  # softplus(SHIFT) = 1
+
+
+@dataclass(frozen=True)
+class HeteroscedasticGaussian(Likelihood):
+    """y ~ N(μ, σ²) with 2C outputs f = (μ, s): C means, then C that give the noise.
+
+        −log p = ½ (y − μ)²/σ² + log σ + ½ log 2π,    σ = σ₀ + softplus(s + log(e − 1))
+
+    A network that gives 0 predicts N(0, 1), so standardise the targets. σ grows like s, not like
+    eˢ: noise that is extrapolated, or linearised in θ, stays moderate. The Fisher information in
+    (μ, s) is diag(1/σ², 2σ′²/σ²) with σ′ = sigmoid(s + log(e − 1)): positive semidefinite
+    everywhere, where the Hessian in s is not.
+
+    The network sets the noise, so `noise_std` is None and the evidence tunes the prior alone.
+
+    Args:
+        min_noise_std: σ₀, the smallest noise, positive, in the units of the targets. Without it
+            the loss has no lower bound: σ → 0 at a point that the mean meets.
+
+    Raises:
+        ValueError: σ₀ is not positive and finite.
+
+    Example:
+        >>> model = torch.nn.Sequential(
+        ...     torch.nn.Linear(3, 20), torch.nn.Tanh(), torch.nn.Linear(20, 2)
+        ... )
+        >>> loss = lambda f, y: likelihood.negative_log(f, y).mean()   # to train the model with
+        >>> posterior = dims.fit(model, (x, y), dims.HeteroscedasticGaussian())
+    """
+
+    min_noise_std: float = 1e-3
+    name = "heteroscedastic_gaussian"
+
+    def __post_init__(self) -> None:
+        check_positive("min_noise_std", self.min_noise_std)
+
+    def moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the target.
+
+        Args:
+            outputs: (..., N, 2C).
+
+        Returns:
+            μ and σ, (..., N, C) each.
+        """
+        means, raw = outputs.chunk(2, dim=-1)
+        return means, self.min_noise_std + functional.softplus(raw + SHIFT)
+
+    def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        means, stds = self.moments(outputs)
+        return (0.5 * ((targets - means) / stds).square() + stds.log()).sum(-1)
+
+    def distribution(self, outputs: Tensor) -> distributions.Normal:
+        return distributions.Normal(*self.moments(outputs))
+
+    def constant(self, outputs_per_point: int) -> float:
+        return 0.25 * outputs_per_point * math.log(2 * math.pi)
+
+    def output_hessian(self, outputs: Tensor) -> Tensor:
+        _, stds = self.moments(outputs)
+        slopes = torch.sigmoid(outputs.chunk(2, dim=-1)[1] + SHIFT)
+        return torch.diag_embed(torch.cat([stds**-2, 2 * (slopes / stds).square()], dim=-1))
+
+    def check_targets(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if outputs.shape[-1] % 2:
+            raise ValueError(
+                "likelihood: HeteroscedasticGaussian needs two outputs for each target, its mean "
+                f"and its noise, the model gives {outputs.shape[-1]}; double the last layer"
+            )
+        return matching_targets(outputs.chunk(2, dim=-1)[0], targets)
+
+    def predictive(self, outputs: Tensor) -> RegressionPredictive:
+        return RegressionPredictive(*self.moments(outputs))
