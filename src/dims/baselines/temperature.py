@@ -122,6 +122,8 @@ def temperature_scaling(draws: Any, validation: Any) -> Draws:
     outputs = _outputs(draws, rows.inputs)
     targets = network.likelihood.check_targets(outputs[0], rows.targets)
     likelihood = network.likelihood
+    if isinstance(likelihood, Tempered):  # the temperature is that of the network's own outputs
+        likelihood = likelihood.likelihood
     if likelihood.noise_std is not None:
         temperature = _fit_noise(likelihood, outputs, targets)
         fitted: Likelihood = likelihood.with_noise(temperature * likelihood.noise_std)
@@ -176,8 +178,8 @@ def _fit_classes(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> fl
     temperature = _minimise(loss, outputs.device)
     if temperature == LOWEST:
         warnings.warn(
-            "temperature_scaling: the held-out rows are all classified right, so that no "
-            "temperature is the best; T = 1 is kept. Give more held-out rows",
+            "temperature_scaling: on the held-out rows every smaller temperature is better (all "
+            "are classified right), so that none is the best; T = 1 is kept. Give more rows",
             TemperatureWarning,
             stacklevel=3,
         )
@@ -240,11 +242,11 @@ def _with_likelihood(draws: Draws, likelihood: Likelihood, temperature: float) -
     """The draws on the same network with another likelihood."""
     surface: BatchedNetwork = copy.copy(draws.surface)
     surface.likelihood = likelihood
-    nothing = torch.empty(0, dtype=torch.float64)
-    changed: dict[str, Any] = dict.fromkeys(
-        ("times", "loss", "gradient_norm", *SAVED_TENSORS), nothing
-    )
+    changed: dict[str, Any] = dict.fromkeys(("times", *SAVED_TENSORS), draws.loss.new_empty(0))
     if isinstance(surface, LossSurface):
         changed |= measure(surface, draws.parameters.to(surface.vector.device))
+    else:
+        unknown = torch.full_like(draws.loss, torch.nan)
+        changed |= {"loss": unknown, "gradient_norm": unknown}
     settings = {**draws.settings, "temperature": temperature}
     return replace(draws, surface=surface, settings=settings, **changed)
