@@ -124,6 +124,8 @@ def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
         ({"momentum": 1.0}, "momentum"),
         ({"seed": -1}, "seed"),
         ({"noise_std": -1.0}, "noise_std"),
+        ({"learning_rate": []}, "learning_rate: there are none"),
+        ({"validation": problems.regression_data()}, "validation: one learning rate"),
     ],
 )
 def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:

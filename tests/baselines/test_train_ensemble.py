@@ -118,6 +118,17 @@ def test_a_member_alone_is_the_member_of_the_batch(patience: int) -> None:
         torch.testing.assert_close(alone.scores[0], together.scores[row])
 
 
+def test_groups_that_suit_a_small_memory_give_the_same_members() -> None:
+    networks = rows_of(4, [0.003, 0.01, 0.03, 0.1])
+    together = run(networks, surfaces()[1])
+    surface, schedule = surfaces()[0], Schedule(30, batch_size=10, patience=99)
+    surface.memory_budget = 3 * 10 * surface.bytes_per_point  # three rows, so groups of two
+    parts: list[float] = []
+    groups = train_side_by_side(surface, networks, schedule, surfaces()[1], True, parts.append)
+    assert len(parts) == 2 * 30 + 1
+    torch.testing.assert_close(groups.thetas, together.thetas, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("patience", [2, 5, 99])
 def test_the_kept_epoch_is_the_best_before_patience_ends(patience: int) -> None:
     networks, held = rows_of(3, [0.02, 0.05, 0.2]), surfaces()[1]
@@ -333,3 +344,25 @@ def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:
     for value in (3, lambda: 3):
         with pytest.raises(TypeError, match="network"):
             train_ensemble(value, regression_data(), "regression", **ONE)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_gives_the_draws_of_the_cpu() -> None:
+    dropping = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 1)).double()
+    unseen = randn(15, 3, seed=8), randn(15, 1, seed=9)
+
+    def draw(device: str) -> list[dims.Draws]:
+        model = copy.deepcopy(dropping).to(device).eval()
+        data, task = regression_data(), "regression"
+        trained = train_ensemble(
+            lambda: mlp()().to(device), data, task, 3, epochs=5, validation=unseen, **QUIET
+        )
+        masks = dims.mc_dropout(model, data, task, 4)
+        iterates = dims.swag(model, data, task, 4, epochs=4, rank=2, **QUIET)
+        return [trained, masks, iterates, dims.temperature_scaling(masks, unseen)]
+
+    for ours, theirs in zip(draw("cuda"), draw("cpu"), strict=True):
+        assert ours.parameters.device.type == "cuda"
+        torch.testing.assert_close(ours.parameters.cpu(), theirs.parameters, rtol=1e-6, atol=1e-8)
+        predicted = ours.predict(unseen[0]).mean.cpu(), theirs.predict(unseen[0]).mean
+        torch.testing.assert_close(*predicted, rtol=1e-6, atol=1e-8)

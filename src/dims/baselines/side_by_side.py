@@ -90,9 +90,10 @@ def train_side_by_side(
         batched: All rows at once; otherwise they take each step one after the other.
         report: Called with the part that is done after each epoch.
     """
-    points = min(schedule.batch_size, surface.points)
-    chunks = Chunks.on(surface.vector.device, surface.memory_budget, surface.bytes_per_point)
-    groups = chunks.rows(len(networks.thetas), points)
+    # A batch of points is not cut, so it counts as one.
+    batch = surface.bytes_per_point * min(schedule.batch_size, surface.points)
+    chunks = Chunks.on(surface.vector.device, surface.memory_budget, batch)
+    groups = chunks.rows(len(networks.thetas), 1)
     parts = []
     for number, rows in enumerate(groups):
         # Dropout draws from the global generators.

@@ -141,6 +141,8 @@ def _choose(
     if not trainings:
         raise ValueError("learning_rate: there are none; give a number or several")
     if len(trainings) == 1:
+        if validation is not None:
+            raise ValueError("validation: one learning rate leaves nothing to choose; give several")
         return _run(surface, trainings[0], draws, seed, report)
     unseen = collect_unseen(validation, surface)
     made: list[tuple[float, Draws]] = []

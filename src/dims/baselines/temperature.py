@@ -12,9 +12,8 @@ networks", ICML 2017.
 from __future__ import annotations
 
 import copy
-import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from dims.baselines.ensemble import SMALLEST_NOISE
+from dims.baselines.calibrate import HIGHEST, LOWEST, best_noise_factor, best_temperature
 from dims.baselines.held_out import collect_unseen, member_nll, mixture_nll
 from dims.baselines.hmc import Fitted
 from dims.errors import TemperatureWarning
@@ -37,10 +36,6 @@ from dims.sampling.draws.measure import measure
 from dims.surface.loss import LossSurface
 
 __all__ = ["Tempered", "temperature_scaling"]
-
-LOWEST, HIGHEST = 1e-2, 1e2
-SCANNED = 41  # temperatures before the bisection
-BISECTIONS = 45
 
 
 class Tempered(Likelihood):
@@ -125,7 +120,7 @@ def temperature_scaling(draws: Any, validation: Any) -> Draws:
     if isinstance(likelihood, Tempered):  # the temperature is that of the network's own outputs
         likelihood = likelihood.likelihood
     if likelihood.noise_std is not None:
-        temperature = _fit_noise(likelihood, outputs, targets)
+        temperature = best_noise_factor(likelihood, outputs, targets)
         fitted: Likelihood = likelihood.with_noise(temperature * likelihood.noise_std)
     elif likelihood.task == "classification":
         temperature = _fit_classes(likelihood, outputs, targets)
@@ -175,7 +170,7 @@ def _fit_classes(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> fl
     def loss(temperature: Tensor) -> Tensor:
         return mixture_nll(member_nll(likelihood, outputs / temperature, targets)).mean()
 
-    temperature = _minimise(loss, outputs.device)
+    temperature = best_temperature(loss, outputs.device)
     if temperature == LOWEST:
         warnings.warn(
             "temperature_scaling: on the held-out rows every smaller temperature is better (all "
@@ -192,50 +187,6 @@ def _fit_classes(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> fl
             stacklevel=3,
         )
     return temperature
-
-
-def _fit_noise(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> float:
-    """T of the noise, by the contract of `Likelihood.noise_std`: −log p = r/σ² + C·log σ."""
-    assert likelihood.noise_std is not None
-    terms, width = likelihood.negative_log(outputs, targets.double()), outputs.shape[-1]
-    # For one draw this is the answer, and for several the best T is not larger.
-    alone = math.sqrt(2 * float(terms.mean()) / width)
-    if alone * likelihood.noise_std < SMALLEST_NOISE:
-        raise ValueError(
-            "validation: the held-out rows are predicted without any error, so they set no noise; "
-            "give rows that the network was not trained on"
-        )
-
-    def loss(factor: Tensor) -> Tensor:
-        scaled = terms / (alone * factor).square() + width * factor.log()
-        return mixture_nll(scaled).mean()
-
-    return alone * _minimise(loss, outputs.device)
-
-
-def _minimise(loss: Callable[[Tensor], Tensor], device: torch.device) -> float:
-    """The temperature of least loss: a scan, then bisection of the slope in log T."""
-
-    def slope(log_temperature: float) -> float:
-        leaf = torch.tensor(log_temperature, dtype=torch.float64, device=device, requires_grad=True)
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(loss(leaf.exp()), leaf)
-        return float(gradient)
-
-    ends = math.log(LOWEST), math.log(HIGHEST)
-    grid = torch.linspace(*ends, SCANNED, dtype=torch.float64, device=device)
-    with torch.no_grad():
-        values = torch.stack([loss(entry.exp()) for entry in grid])
-    best = int(values.argmin())
-    low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, SCANNED - 1)])
-    if best == 0 and slope(low) >= 0:
-        return LOWEST
-    if best == SCANNED - 1 and slope(high) <= 0:
-        return HIGHEST
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
-    return math.exp(0.5 * (low + high))
 
 
 def _with_likelihood(draws: Draws, likelihood: Likelihood, temperature: float) -> Draws:
