@@ -12,7 +12,15 @@ _collecting = gc.isenabled()
 gc.disable()
 try:
     from dims import errors
-    from dims.baselines import deep_ensemble, hmc, last_layer, swag
+    from dims.baselines import (
+        deep_ensemble,
+        hmc,
+        last_layer,
+        mc_dropout,
+        swag,
+        temperature_scaling,
+        train_ensemble,
+    )
     from dims.errors import *
     from dims.mechanics.diagnostics import theorem_bounds
     from dims.mechanics.dynamics import (
@@ -110,10 +118,13 @@ __all__ = [
     "integrate",
     "last_layer",
     "load",
+    "mc_dropout",
     "metrics",
     "settle",
     "swag",
+    "temperature_scaling",
     "theorem_bounds",
+    "train_ensemble",
 ]
 
 

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 __all__ = [
+    "BatchingWarning",
     "CompileWarning",
     "DimsDeprecationWarning",
     "DimsError",
     "DimsWarning",
+    "DivergedError",
     "DrawsFileError",
     "EigenpairsWarning",
     "EngineError",
@@ -31,6 +33,7 @@ __all__ = [
     "StoreError",
     "StoreWarning",
     "TableError",
+    "TemperatureWarning",
     "Tf32Warning",
 ]
 
@@ -45,6 +48,10 @@ class DimsWarning(UserWarning):
 
 class DimsDeprecationWarning(DimsWarning, FutureWarning):
     """A name or argument has a better one and is removed in the next minor version."""
+
+
+class DivergedError(DimsError, ValueError):
+    """Training ran away from every good solution; a smaller learning rate is needed."""
 
 
 class DrawsFileError(DimsError, ValueError):
@@ -79,6 +86,10 @@ class TableError(DimsError, ValueError):
     """The file is not a table that a network can learn from."""
 
 
+class BatchingWarning(DimsWarning):
+    """A network cannot be computed for many sets of weights at once; the run continues without."""
+
+
 class CompileWarning(DimsWarning):
     """torch.compile did not work here; the run continues without it."""
 
@@ -105,6 +116,10 @@ class NotAMinimumWarning(DimsWarning):
 
 class StoreWarning(DimsWarning):
     """A chunk was damaged or belongs to another run, and is computed again."""
+
+
+class TemperatureWarning(DimsWarning):
+    """The held-out rows are best explained by a temperature at a bound of its range."""
 
 
 class Tf32Warning(DimsWarning):

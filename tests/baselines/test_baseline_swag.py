@@ -12,6 +12,7 @@ from torch import Tensor
 
 import dims
 from dims.baselines import swag
+from dims.baselines.runaway import check_loss, constant_loss, largest_loss
 from dims.baselines.swag import Training, collect_moments
 
 RUN: dict[str, Any] = {"epochs": 9, "learning_rate": 0.02, "batch_size": 8, "rank": 4}
@@ -123,9 +124,103 @@ def test_draws_are_saved_with_their_settings(tmp_path: Path) -> None:
         ({"momentum": 1.0}, "momentum"),
         ({"seed": -1}, "seed"),
         ({"noise_std": -1.0}, "noise_std"),
+        ({"learning_rate": []}, "learning_rate: there are none"),
+        ({"validation": problems.regression_data()}, "validation: one learning rate"),
     ],
 )
 def test_bad_arguments_are_refused(wrong: dict[str, Any], reason: str) -> None:
     problem = problems.linear_regression()
     with pytest.raises(ValueError, match=reason):
         swag(problem.model, problem.data, "regression", **{"draws": 2, **RUN, **wrong})
+
+
+def wide_network() -> tuple[torch.nn.Module, tuple[Tensor, Tensor]]:
+    """A ReLU network and data on which large steps run away without ever being infinite."""
+    x = problems.randn(40, 3, seed=1)
+    y = 2 * x[:, :1].abs() - 1
+    return problems.network(2, activation=torch.nn.ReLU), (x, y)
+
+
+@pytest.mark.parametrize("rate", [3.0, 30.0, 1e3])
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_draws_that_ran_away_are_refused(rate: float, task: str) -> None:
+    model, (x, y) = wide_network()
+    if task == "classification":
+        model, y = problems.network(2, outputs=2, activation=torch.nn.ReLU), (y[:, 0] > 0).long()
+        rate = 300 * rate
+    with pytest.raises(dims.DivergedError, match=r"learning_rate: with .*lower it"):
+        swag(model, (x, y), task, 10, epochs=10, rank=5, learning_rate=rate, momentum=0.9)
+
+
+def test_draws_are_checked_and_not_only_iterates() -> None:
+    problem = problems.linear_regression()
+    surface = dims.LossSurface(
+        problem.model, problem.data, dims.Gaussian(problems.NOISE), problems.PRIOR
+    )
+    good = surface.value(surface.initial.unsqueeze(0))
+    check_loss(surface, good, 0.1)
+    for worse in (float("nan"), float("inf"), 1e19, largest_loss(surface) * 1.001):
+        with pytest.raises(dims.DivergedError, match="1 of 2 draws ran away"):
+            check_loss(surface, torch.cat([good, torch.full_like(good, worse)]), 0.1)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_the_best_constant_prediction_has_its_closed_form(task: str, scale: float) -> None:
+    """The mean and its variance, or the shares of the classes and their entropy."""
+    x = problems.randn(30, 3)
+    if task == "regression":
+        model, y = problems.network(), 3 + problems.randn(30, 1, seed=2)
+        terms = 0.5 * (y - y.mean()).square().mean() / 0.4**2
+        surface = dims.LossSurface(model, (x, y), dims.Gaussian(0.4), 0.0, loss_scale=scale)
+    else:
+        model, y = problems.network(outputs=3), (torch.arange(30) % 7).clamp(max=2)
+        shares = torch.bincount(y).double() / 30
+        terms = -(shares * shares.log()).sum()
+        surface = dims.LossSurface(model, (x, y), task, 0.0, loss_scale=scale)
+    assert constant_loss(surface) == pytest.approx(30 * scale * float(terms), rel=1e-5)
+    start = float(surface.value(surface.initial.unsqueeze(0)))
+    above = min(max(constant_loss(surface) - start, 0.0), 300 * scale)
+    assert largest_loss(surface) == pytest.approx(start + 30 * scale + above)
+
+
+def test_noise_alone_as_target_is_not_refused() -> None:
+    model, (x, _) = wide_network()
+    y = problems.randn(40, 1, seed=9)
+    assert len(swag(model, (x, y), "regression", 10, epochs=10, rank=5, learning_rate=0.01)) == 10
+
+
+def test_the_learning_rate_is_chosen_on_unseen_rows() -> None:
+    model, (x, y) = wide_network()
+    unseen = problems.randn(30, 3, seed=7)
+    rows = unseen, 2 * unseen[:, :1].abs() - 1
+    options: dict[str, Any] = {"epochs": 10, "rank": 5, "noise_std": 0.5}
+    parts: list[float] = []
+    draws = swag(
+        model,
+        (x, y),
+        "regression",
+        10,
+        **options,
+        learning_rate=[1e-4, 1e-2, 100.0],
+        validation=rows,
+        progress=parts.append,
+    )
+    assert 2 / 3 <= parts[-1] < 1  # the last rate ran away
+    assert parts == sorted(parts)
+    scores: dict[float, float | None] = {100.0: None}
+    alone = {}
+    for rate in (1e-4, 1e-2):
+        alone[rate] = swag(model, (x, y), "regression", 10, **options, learning_rate=rate)
+        scores[rate] = alone[rate].predict(rows[0]).metrics(rows[1])["ensemble"]["nll"]
+    tried = {entry["learning_rate"]: entry["nll"] for entry in draws.settings["tried"]}
+    assert tried == pytest.approx(scores)
+    best = min(alone, key=lambda rate: scores[rate] or 0.0)
+    assert draws.settings["learning_rate"] == best
+    assert torch.equal(draws.parameters, alone[best].parameters)
+    several: dict[str, Any] = {**options, "learning_rate": [100.0, 200.0]}
+    with pytest.raises(dims.DivergedError, match="ran away at 100, 200"):
+        swag(model, (x, y), "regression", 10, **several, validation=rows)
+    for wrong, reason in ((None, "give rows"), (0.1, "already seen")):
+        with pytest.raises(ValueError, match=f"validation: .*{reason}"):
+            swag(model, (x, y), "regression", 10, **several, validation=wrong)

@@ -1,6 +1,7 @@
 """What a user would pick instead: each returns `Draws` over the same kind of surface.
 
-Deep ensemble, SWAG and last-layer Laplace; and a long HMC run, the ground truth of small problems.
+Deep ensembles, MC dropout, SWAG, last-layer Laplace and temperature scaling; and a long HMC run,
+the ground truth of small problems.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 from dims.baselines.ensemble import deep_ensemble
 from dims.baselines.hmc import hmc
 from dims.baselines.last_layer import last_layer
+from dims.baselines.mc_dropout import mc_dropout
 from dims.baselines.swag import swag
+from dims.baselines.temperature import temperature_scaling
+from dims.baselines.training import train_ensemble
 from dims.errors import HmcWarning
 
-__all__ = ["HmcWarning", "deep_ensemble", "hmc", "last_layer", "swag"]
+__all__ = ["HmcWarning", "deep_ensemble", "hmc", "last_layer", "mc_dropout", "swag"]
+__all__ += ["temperature_scaling", "train_ensemble"]

@@ -25,7 +25,7 @@ from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
 from dims.surface.loss import LossSurface
 
-__all__ = ["deep_ensemble"]
+__all__ = ["deep_ensemble", "flatten_member", "residual_std"]
 
 MEMBERS = 5  # of a training function, where their number is left out
 PROBED_POINTS = 8
@@ -48,7 +48,7 @@ def deep_ensemble(
     """Networks trained from different starts, as draws θ₁, …, θ_S; the first stands for θ*.
 
     Prior and noise define the loss that is reported and the noise of predictions. For a fair
-    comparison give those of the posterior.
+    comparison give those of the posterior. `train_ensemble` trains members for you.
 
     Args:
         models: Trained networks, or a function that trains member i when called with seed + i. It
@@ -83,17 +83,17 @@ def deep_ensemble(
         loss_scale=loss_scale,
     )
     rows = [surface.initial]
-    rows += [_flatten(member, number, surface) for number, member in enumerate(trained, start=1)]
+    rows += [flatten_member(member, i, surface) for i, member in enumerate(trained, start=1)]
     thetas = torch.stack(rows)
     if leaves_noise_open(likelihood, noise_std):
-        noisy = surface.likelihood.with_noise(_residual_std(surface, thetas))
+        noisy = surface.likelihood.with_noise(residual_std(surface, thetas))
         surface = surface.with_settings(likelihood=noisy)
     made = Draws.from_parameters(surface, thetas, "deep_ensemble")
     used = seed if _is_training(models) else None
     return replace(made, seed=used, settings={"members": len(thetas)})
 
 
-def _residual_std(surface: LossSurface, thetas: RowVectors) -> float:
+def residual_std(surface: LossSurface, thetas: RowVectors) -> float:
     """σ of most likelihood, over all members; not zero where they fit perfectly."""
     residuals = surface.predict(thetas, surface.data.inputs) - surface.data.targets
     return max(float(residuals.double().square().mean().sqrt()), SMALLEST_NOISE)
@@ -133,7 +133,7 @@ def _train(train: Callable[[int], nn.Module], seed: int) -> nn.Module:
     return model
 
 
-def _flatten(member: nn.Module, number: int, surface: LossSurface) -> Vector:
+def flatten_member(member: nn.Module, number: int, surface: LossSurface) -> Vector:
     """θ of a member, after a proof that the network of the first member with θ is that member."""
     network = BatchedNetwork(member)
     _refuse_other_architecture(network, number, surface)

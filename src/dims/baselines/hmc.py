@@ -23,6 +23,7 @@ from dims.model.shapes import RowIntegers, RowVectors, Vector, check_integer
 from dims.model.training import seeded
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
+from dims.sampling.progress import part_reporter
 from dims.surface.loss import LossSurface
 
 __all__ = ["hmc"]
@@ -58,6 +59,7 @@ def hmc(
     target_acceptance: float = 0.8,
     max_tree_depth: int = 10,
     seed: int = 0,
+    progress: bool | Callable[[float], None] = True,
 ) -> Draws:
     """Draw from exp(−L) by the No-U-Turn sampler, with chains that start at θ*.
 
@@ -70,6 +72,7 @@ def hmc(
         target_acceptance: Acceptance that the step size is adapted to, between 0 and 1.
         max_tree_depth: Largest number of doublings of a trajectory.
         seed: Of all chains.
+        progress: Show a bar in a terminal, or a function to call with the part that is done.
 
     Returns:
         Draws whose `settings` hold divergences, acceptance and step size of each chain, the
@@ -95,11 +98,17 @@ def hmc(
         raise ValueError(f"draws: {draws} draws cannot be shared by {chains} chains equally")
     if not 0 < target_acceptance < 1:
         raise ValueError(f"target_acceptance: must lie in (0, 1), got {target_acceptance}")
-    return _sample(surface, start, draws // chains, settings, seed)
+    with part_reporter(progress, "hmc") as report:
+        return _sample(surface, start, draws // chains, settings, seed, report)
 
 
 def _sample(
-    surface: LossSurface, start: Vector, count: int, settings: dict[str, Any], seed: int
+    surface: LossSurface,
+    start: Vector,
+    count: int,
+    settings: dict[str, Any],
+    seed: int,
+    report: Callable[[float], None],
 ) -> Draws:
     """Run the chains, `count` draws each, and report on them."""
     nuts, effective_sample_size, split_r_hat = _load_pyro()
@@ -115,7 +124,14 @@ def _sample(
             max_tree_depth=settings["max_tree_depth"],
         )
         with seeded(own), torch.enable_grad():
-            return _run_chain(kernel, counter, start.double(), settings["warmup"], count)
+            return _run_chain(
+                kernel,
+                counter,
+                start.double(),
+                settings["warmup"],
+                count,
+                lambda part: report((number + part) / settings["chains"]),
+            )
 
     finished = [run(number) for number in range(settings["chains"])]
     positions = torch.stack([chain.positions for chain in finished])
@@ -159,24 +175,33 @@ class Potential:
         return value[0] + gradient[0].double() @ (theta - theta.detach())
 
 
-def _run_chain(kernel: Any, counter: Potential, start: Vector, warmup: int, count: int) -> Chain:
+def _run_chain(
+    kernel: Any,
+    counter: Potential,
+    start: Vector,
+    warmup: int,
+    count: int,
+    report: Callable[[float], None],
+) -> Chain:
     kernel.initial_params = {"theta": start}
     kernel.setup(warmup)
     state = kernel.initial_params
-    for _ in range(warmup):
+    for step in range(warmup):
         state = kernel.sample(state)
+        report((step + 1) / (warmup + count))
     positions, calls = [], [counter.calls]
-    for _ in range(count):
+    for step in range(count):
         state = kernel.sample(state)
+        report((warmup + step + 1) / (warmup + count))
         positions.append(state["theta"].detach().clone())
         calls.append(counter.calls)
-    report = {
+    found = {
         "divergences": len(kernel.diagnostics()["divergences"]),
         "acceptance": float(kernel.logging()["acc. prob"]),
         "step_size": float(kernel.step_size),
         "warmup_evaluations": calls[0],
     }
-    return Chain(torch.stack(positions), torch.tensor(calls).diff(), report)
+    return Chain(torch.stack(positions), torch.tensor(calls).diff(), found)
 
 
 def _resolve(posterior: Any) -> tuple[LossSurface, Vector]:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from dims.mechanics.batch import Progress
 
-__all__ = ["Report", "RunProgress", "progress_reporter"]
+__all__ = ["Report", "RunProgress", "part_reporter", "progress_reporter"]
 
 Report = Callable[[Progress], None]
 
@@ -61,7 +61,7 @@ def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | 
     if callable(progress):
         yield progress
         return
-    if not progress or not sys.stderr.isatty() or find_spec("rich") is None:
+    if not _shows(progress):
         yield None
         return
     with _bar() as bar:
@@ -79,6 +79,27 @@ def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | 
             )
 
         yield report
+
+
+@contextmanager
+def part_reporter(
+    progress: bool | Callable[[float], None], label: str
+) -> Iterator[Callable[[float], None]]:
+    """A callback that takes the part that is done, from 0 to 1: the given one or a bar."""
+    if callable(progress):
+        yield progress
+        return
+    if not _shows(progress):
+        yield lambda part: None
+        return
+    with _bar() as bar:
+        task = bar.add_task(label, total=1.0)
+        yield lambda part: bar.update(task, completed=part)
+
+
+def _shows(progress: bool) -> bool:
+    """Whether there is a terminal to show a bar in."""
+    return progress and sys.stderr.isatty() and find_spec("rich") is not None
 
 
 def _bar():  # type: ignore[no-untyped-def]  # rich is an extra
