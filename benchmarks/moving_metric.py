@@ -95,6 +95,7 @@ def draw(options: argparse.Namespace) -> None:
         save_at=(1.0, options.max_time),
         metric=options.metric,
         tolerance=options.tolerance,
+        compile=options.compile,
     )
     seconds = time.process_time() - began
     settled = dims.settle(found.surface, path.end)
@@ -108,7 +109,9 @@ def draw(options: argparse.Namespace) -> None:
     late = path.dissipated[-1] - path.dissipated[0]
     balance = (path.energy[0] - path.energy[-1] - late) / late
     options.out.mkdir(parents=True, exist_ok=True)
-    save_file(scores, options.out / f"{name}.safetensors")
+    save_file(
+        {key: found.float() for key, found in scores.items()}, options.out / f"{name}.safetensors"
+    )
     record: dict[str, Any] = {
         **{key: str(value) for key, value in vars(options).items() if key != "run"},
         "core_seconds": seconds / options.rows,
@@ -134,7 +137,7 @@ def log_scores(found: Network, thetas: Tensor, x: Tensor, y: Tensor) -> Tensor:
     likelihood = found.surface.likelihood
     if isinstance(likelihood, dims.Gaussian):
         return -likelihood.negative_log(outputs, y.reshape(1, *outputs.shape[1:]).to(outputs))
-    return outputs.log_softmax(-1)[:, torch.arange(len(y)), y.long()]
+    return outputs.log_softmax(-1)[:, torch.arange(len(y)), y.long()].contiguous()
 
 
 def averaged_nll(scores: Tensor) -> Tensor:
@@ -211,6 +214,7 @@ def main() -> None:
     making.add_argument("--friction", type=float, default=0.1)
     making.add_argument("--metric", default="moving", choices=("euclidean", "moving"))
     making.add_argument("--max-time", type=float, default=50.0)
+    making.add_argument("--compile", action="store_true")
     making.add_argument("--tolerance", type=float, default=None)
     making.add_argument("--rows", type=int, default=30)
     making.add_argument("--seed", type=int, default=0)

@@ -24,14 +24,7 @@ __all__ = ["Trajectories", "integrate", "resolve_solver"]
 METRICS = ("euclidean", "moving")
 SOLVERS: dict[str, Callable[..., Solver]] = {"rattle": Rattle, "dopri5": Dopri5}
 # Without stiff directions the energy law survives longer steps; docs/moving_metric.md measures it.
-LONGER_STEPS = Rattle(
-    turn=0.35,
-    longest_turn=0.6,
-    trim=0.1,
-    friction_error=0.025,
-    newton_tolerance=0.5,
-    steepening=0.08,
-)
+LONGER_STEPS = Rattle(turn=0.27, longest_turn=0.45, trim=0.04, friction_error=0.03)
 
 
 def integrate(
