@@ -79,7 +79,7 @@ def run(
     rows = torch.arange(len(position), device=device)
     motion = Motion(solver, surface, dynamics, times, metric, options.stop)
     numbers = rows if options.numbers is None else torch.tensor(options.numbers, device=device)
-    clock = Clock(device, running=metric is not None)
+    clock = Clock(device, running=metric is not None, compiled=compiled)
     state = motion.begin(position, velocity, numbers, clock)
     store = Record(state, len(times) if options.save else 0, float(times[-1]))
     if options.checkpoint is not None:

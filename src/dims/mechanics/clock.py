@@ -22,11 +22,13 @@ class Clock:
     Args:
         device: Where the rows are; a GPU is waited for.
         running: False never looks at the time, as in the euclidean metric.
+        compiled: Whether steps are, so that a gradient alone is slower than inside of one.
     """
 
-    def __init__(self, device: torch.device, running: bool) -> None:
+    def __init__(self, device: torch.device, running: bool, compiled: bool) -> None:
         self.device = device
         self.running = running
+        self.compiled = compiled
         self.gradient = 1.0
 
     def time_gradient(self, surface: BaseSurface, position: RowVectors) -> None:
@@ -36,11 +38,8 @@ class Clock:
             self.gradient = max(min(times), 1e-9) / len(position)
 
     def step(self, step_many: Callable[[RowState], RowState], state: RowState) -> RowState:
-        """Advance; a compiled step of all rows may be faster than a gradient that is not compiled.
-
-        Then one evaluation of a row in the fastest such step counts as its gradient.
-        """
-        if not self.running:
+        """Advance; the fastest evaluation of a row in a compiled step counts as its gradient."""
+        if not (self.running and self.compiled):
             return step_many(state)
         start = self._now()
         after = step_many(state)

@@ -130,6 +130,26 @@ class LossSurface(BatchedNetwork, BaseSurface):
                     values[rows] += self._data_term(thetas[rows], inputs, targets)
         return values
 
+    def outputs_on_data(self, thetas: RowVectors) -> Tensor:
+        """f_θ(x) of each row on all training points, (S, N, C).
+
+        Args:
+            thetas: θ (S, K).
+
+        Returns:
+            The outputs.
+        """
+        self._check_thetas(thetas)
+        found = thetas.new_empty(len(thetas), self.points, self.outputs)
+        with torch.no_grad():
+            for rows in self._chunks.rows(len(thetas), self.points):
+                start = 0
+                for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                    part = slice(start, start + len(targets))
+                    found[rows, part] = self.forward(thetas[rows], inputs)
+                    start = part.stop
+        return found
+
     def value_and_grad(self, thetas: RowVectors) -> tuple[RowScalars, RowVectors]:
         self._check_thetas(thetas)
         thetas = thetas.detach()

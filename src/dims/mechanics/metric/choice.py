@@ -22,6 +22,8 @@ ROW_BYTES = 2**29  # of one row's directions
 RANKS = (20, 100)  # the least and the most that are followed unless asked for
 RANK_PER_POINT = 0.1  # more directions take longer than they save where a gradient is cheap
 FEWEST_POINTS = 64
+CHOSEN_SHARE = 60  # of many points one in so many
+WORTH_CHOOSING = 3  # times as many points: below, all cost no more than a choice among them
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,10 @@ class Choice:
         count, total = self.points, self.surface.points
         if count is None:
             rank = self._rank(thetas.shape[1], thetas.element_size())
-            count = max(FEWEST_POINTS, 3 * rank // max(1, self.surface.outputs - 1), total // 60)
+            enough = 3 * rank // max(1, self.surface.outputs - 1)
+            count = max(FEWEST_POINTS, enough, total // CHOSEN_SHARE)
+            if total <= WORTH_CHOOSING * count:
+                return None
         if count >= total:
             return None
         noise = np.empty((len(thetas), total))

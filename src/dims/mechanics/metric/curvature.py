@@ -52,7 +52,7 @@ def choose_points(surface: LossSurface, thetas: RowVectors, count: int, noise: T
     Returns:
         The chosen points and their weights.
     """
-    outputs = surface.predict(thetas, surface.data.inputs)
+    outputs = surface.outputs_on_data(thetas)
     rows, total, width = outputs.shape
     hessians = surface.likelihood.output_hessian(outputs.reshape(-1, width))
     traces = hessians.diagonal(dim1=-2, dim2=-1).sum(-1).view(rows, total).double()
