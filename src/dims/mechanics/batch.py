@@ -79,8 +79,8 @@ def run(
     rows = torch.arange(len(position), device=device)
     motion = Motion(solver, surface, dynamics, times, metric, options.stop)
     numbers = rows if options.numbers is None else torch.tensor(options.numbers, device=device)
-    state = motion.begin(position, velocity, numbers)
     clock = Clock(device)
+    state = motion.begin(position, velocity, numbers, clock)
     if metric is not None:
         clock.time_gradient(surface, position)
     store = Record(state, len(times) if options.save else 0, float(times[-1]))
@@ -96,7 +96,7 @@ def run(
         smallest = SMALLEST_COMPILED[device.type] if compiled else 1
         sizes = batch_sizes(len(position), SHRINK[device.type], smallest)
     while True:
-        if state.refreshing.any():
+        if (state.refreshing & state.running).any():
             state = motion.refresh(state, clock)
         state = step_many(state)
         if options.save:

@@ -30,7 +30,9 @@ class Motion:
     metric: MovingMetric | None
     stop: StopCondition | None
 
-    def begin(self, position: RowVectors, velocity: RowVectors, numbers: Tensor) -> RowState:
+    def begin(
+        self, position: RowVectors, velocity: RowVectors, numbers: Tensor, clock: Clock
+    ) -> RowState:
         """Evaluate the rows where they stand."""
         end_time = float(self.times[-1])
         state = self.solver.start(self.surface, self.dynamics, position, velocity, end_time)
@@ -39,9 +41,11 @@ class Motion:
                 f"solver: {type(self.solver).__name__}.start must return a RowState with a "
                 f"gradient, got {type(state).__name__}; derive its state from dims.RowState"
             )
-        if self.metric is None:
+        metric, rows = self.metric, torch.arange(len(numbers), device=numbers.device)
+        if metric is None:
             return state
-        return self.metric.begin(state, self.surface, self.dynamics, self.solver, numbers)
+        where = (self.surface, self.dynamics, self.solver)
+        return clock.timed(state, lambda now: (metric.begin(now, *where, numbers), rows))
 
     def tick(self, state: RowState) -> RowState:
         """Try one step of every active row."""
@@ -58,6 +62,8 @@ class Motion:
             state = clock.timed(
                 state, lambda now: metric.refresh(now, self.surface, self.dynamics, self.solver)
             )
+            if not (state.refreshing & state.running).any():
+                return state  # the solver would evaluate the whole batch for no row
         return self.solver.refresh(state, self.surface, self.dynamics)
 
 
