@@ -40,7 +40,9 @@ class Checkpoint(Protocol):
 
     def due(self) -> bool: ...
 
-    def save(self, tensors: dict[str, Tensor]) -> None: ...
+    def save(self, tensors: dict[str, Tensor]) -> None:
+        """Write or copy them: a moving metric changes some in place when the run goes on."""
+        ...
 
     def refuse(self, error: SnapshotError) -> None:
         """What was loaded does not fit; the batch starts anew."""

@@ -62,7 +62,7 @@ def wedge(positions: Tensor, velocities: Tensor) -> Tensor:
     return product - product.mT
 
 
-# L̃ is isotropic in both, f/2·‖φ‖²: as given, or because all directions are softened to the flattest.
+# L̃ = f/2·‖φ‖² in both: as given, or because all directions are softened to the flattest.
 ISOTROPIC = {
     "as given": vector(2.0, 2.0, 2.0, 2.0),
     "softened": vector(2.0, 30.0, 500.0, 9000.0),

@@ -16,7 +16,9 @@ PRECISIONS = [torch.float64, torch.float32]
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    numbers = torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     return numbers.to(dtype)
 
 
@@ -36,7 +38,9 @@ def make_frame(scaled: bool, dtype: torch.dtype) -> Frame:
 def dense(frame: Frame) -> Tensor:
     """F = R·(I + Uᵀ(s − 1)U) of each row, (S, K, K)."""
     basis, softening = frame.basis.double(), frame.softening.double()
-    matrix = torch.eye(SIZE, dtype=torch.float64) + basis.mT @ ((softening - 1).diag_embed() @ basis)
+    matrix = torch.eye(SIZE, dtype=torch.float64) + basis.mT @ (
+        (softening - 1).diag_embed() @ basis
+    )
     return frame.scale.double().diag_embed() @ matrix if frame.scale.shape[1] else matrix
 
 
@@ -108,9 +112,7 @@ def test_the_euclidean_speed_is_that_of_the_lifted_curve(scaled, dtype):
     climb = randn(ROWS, seed=6)
     lifted = times(dense(frame), velocity)
     wanted = (lifted.square().sum(-1) + climb.square()).sqrt()
-    torch.testing.assert_close(
-        frame.euclidean_speed(velocity, climb), wanted, rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(frame.euclidean_speed(velocity, climb), wanted, rtol=1e-5, atol=1e-5)
     # In the euclidean metric it is the speed itself.
     plain = Frame.euclidean(velocity).euclidean_speed(velocity, climb)
     wanted = (velocity.double().square().sum(-1) + climb.square()).sqrt()

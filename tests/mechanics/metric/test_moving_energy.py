@@ -58,17 +58,16 @@ def travel(
 
 
 def cases() -> list:
-    """Everything to t = 50 among the long tests; of the brief ones one in two."""
+    """To t = 10, one in two among the long tests; all to t = 50 there too."""
     found = []
     for number, name in enumerate(SURFACES):
         for index, metric in enumerate(METRICS):
-            for dtype in (torch.float64, torch.float32):
-                known = f"{name}, {metric}, {str(dtype)[6:]}"
-                whole = pytest.param(name, metric, dtype, 50.0, id=f"{known} to 50")
-                brief = pytest.param(name, metric, dtype, 10.0, id=f"{known} to 10")
-                often = (number + index + (dtype == torch.float32)) % 2 == 0
-                found += [brief] if often else [pytest.param(*brief.values, id=brief.id, marks=pytest.mark.slow)]
-                found.append(pytest.param(*whole.values, id=whole.id, marks=pytest.mark.slow))
+            for single, dtype in enumerate((torch.float64, torch.float32)):
+                brief = (number + index + single) % 2 == 0
+                for time in (10.0, 50.0):
+                    known = f"{name}, {metric}, {str(dtype)[6:]} to {time:g}"
+                    marks = () if brief and time == 10.0 else pytest.mark.slow
+                    found.append(pytest.param(name, metric, dtype, time, id=known, marks=marks))
     return found
 
 
@@ -99,7 +98,9 @@ def test_a_degenerate_minimum_is_a_place_to_start(name):
     surface, theta = build(), torch.tensor(position, dtype=torch.float64)
     values = torch.linalg.eigvalsh(surface.hessian(theta)).abs()
     assert (values.min() < 1e-12) == (name != "two basins")
-    path = dims.integrate(surface, theta, 0.1 * torch.ones_like(theta), metric="moving", max_time=0.5)
+    path = dims.integrate(
+        surface, theta, 0.1 * torch.ones_like(theta), metric="moving", max_time=0.5
+    )
     assert path.status == [dims.Status.FINISHED]
 
 

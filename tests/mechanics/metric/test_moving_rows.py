@@ -41,7 +41,9 @@ def network() -> dims.LossSurface:
     inputs = torch.linspace(-1, 1, 40, dtype=torch.float64).unsqueeze(-1)
     layers = (torch.nn.Linear(1, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
     labels = (inputs.squeeze(-1) > 0.2).long()
-    return dims.LossSurface(torch.nn.Sequential(*layers).double(), (inputs, labels), "classification")
+    return dims.LossSurface(
+        torch.nn.Sequential(*layers).double(), (inputs, labels), "classification"
+    )
 
 
 FEW = dims.MovingMetric(turn=0.2, rank=4, points=6, flat_curvature=0.05, seed=3)

@@ -45,7 +45,9 @@ def dense_ggn(surface: dims.LossSurface, theta: Tensor, weights: Tensor) -> Tens
 
     jacobian = torch.autograd.functional.jacobian(outputs, theta)
     total = torch.zeros(surface.size, surface.size, dtype=torch.float64)
-    for point, (output, target) in enumerate(zip(outputs(theta), surface.data.targets, strict=True)):
+    for point, (output, target) in enumerate(
+        zip(outputs(theta), surface.data.targets, strict=True)
+    ):
 
         def negative_log(output: Tensor, target: Tensor = target) -> Tensor:
             return surface.likelihood.negative_log(output[None], target[None]).sum()

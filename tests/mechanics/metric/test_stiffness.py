@@ -99,8 +99,10 @@ VALLEYS = {
     ),
     "parabola": (
         dims.Surface(
-            lambda theta: 0.5 * STIFFNESS * (theta[1] - theta[0].square()).square()
-            + 0.5 * theta.square().sum()
+            lambda theta: (
+                0.5 * STIFFNESS * (theta[1] - theta[0].square()).square()
+                + 0.5 * theta.square().sum()
+            )
         ),
         lambda thetas: thetas[..., 1] - thetas[..., 0].square(),
         rows([0.0, 0.0]),
