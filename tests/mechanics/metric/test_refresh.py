@@ -70,7 +70,7 @@ def cases() -> list:
 
 
 @pytest.mark.parametrize(("surface", "position"), cases())
-@pytest.mark.parametrize("solver", ["rattle", "dopri5"])
+@pytest.mark.parametrize("solver", ["rattle", pytest.param("dopri5", marks=pytest.mark.slow)])
 def test_energies_are_continuous_and_the_ledger_goes_on(surface, position, solver, monkeypatch):
     seen = []
 

@@ -31,7 +31,7 @@ POSITION = torch.tensor([1.0, 0.0], dtype=torch.float64)
 METRIC = dims.MovingMetric(turn=1.0, flat_curvature=0.1)
 
 
-@pytest.fixture(scope="module", params=["rattle", "dopri5"])
+@pytest.fixture(scope="module", params=["rattle", pytest.param("dopri5", marks=pytest.mark.slow)])
 def path(request: pytest.FixtureRequest) -> dims.Trajectories:
     """Saved so densely that sums over the saved states are integrals."""
     how = {"tolerance": 1e-5} if request.param == "dopri5" else {}

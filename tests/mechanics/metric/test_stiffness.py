@@ -82,7 +82,7 @@ def test_rotated_quadratics_of_any_condition_take_as_many_steps(spectrum, away, 
 
 
 def test_in_the_euclidean_metric_they_do_not():
-    """A twentieth of the time, and still several times the steps: the ratio above means something."""
+    """A twentieth of the time, and still more than twice the steps."""
     moving = quadratic_path("evenly spread", 1e5, 1.0, away=False)
     euclidean = quadratic_path("evenly spread", 1e5, 1.0, away=False, metric="euclidean")
     assert euclidean.steps.double().mean() > 2 * moving.steps.double().mean()
@@ -124,8 +124,8 @@ def test_a_bent_and_narrow_valley_is_followed(name):
     assert path.energy_violation.max() < 1e-2
     assert (path.energy_balance.abs() / path.dissipated[-1]).max() < 1e-2
     assert (path.energy.diff(dim=0) < 1e-2 * (path.start_energy - path.lowest_loss)).all()
-    # No further from the floor than the energy allows, and ten times as far along it. Softened walls
-    # take up more of the energy than steep ones, so it is not as far as in the euclidean metric.
+    # No further from the floor than the energy allows, and ten times as far along it. Softened
+    # walls take up more of the energy than steep ones: it is less far than in the euclidean metric.
     width = (2 * path.start_energy / STIFFNESS).sqrt()
     assert (away(path.positions).abs() <= 1.01 * width).all()
     assert width.max() < 0.04
