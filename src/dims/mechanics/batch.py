@@ -94,7 +94,7 @@ def run(
         smallest = SMALLEST_COMPILED[device.type] if compiled else 1
         sizes = batch_sizes(len(position), SHRINK[device.type], smallest)
     while True:
-        if state.refreshing.any():
+        if (state.refreshing & state.running).any():
             state = motion.refresh(state, clock)
         state = clock.step(step_many, state)
         if options.save:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from dims.mechanics.dynamics import Dynamics
-from dims.model.shapes import check_rows
+from dims.model.shapes import check_integer, check_rows
 from dims.surface.base import BaseSurface
 
-__all__ = ["check_kinds", "check_start", "check_times", "start_losses"]
+__all__ = ["check_kinds", "check_numbers", "check_start", "check_times", "start_losses"]
 
 
 def check_kinds(
@@ -80,6 +80,16 @@ def check_start(position: Tensor, velocity: Tensor) -> tuple[Tensor, Tensor]:
         if not tensor.isfinite().all():
             raise ValueError(f"{name}: contains NaN or infinite values")
     return position.detach().clone(), velocity.detach().clone()
+
+
+def check_numbers(numbers: Sequence[int] | None, rows: int) -> None:
+    """One number for each row, if any are given."""
+    if numbers is None:
+        return
+    if len(numbers) != rows:
+        raise ValueError(f"numbers: {len(numbers)} of them for {rows} rows; give one for each")
+    for number in numbers:
+        check_integer("numbers", number, lowest=0)
 
 
 def check_times(

@@ -8,7 +8,13 @@ from dataclasses import replace
 from torch import Tensor
 
 from dims.mechanics.batch import Options, Progress, run
-from dims.mechanics.checks import check_kinds, check_start, check_times, start_losses
+from dims.mechanics.checks import (
+    check_kinds,
+    check_numbers,
+    check_start,
+    check_times,
+    start_losses,
+)
 from dims.mechanics.dynamics import Dynamics, dissipative
 from dims.mechanics.events import StopCondition
 from dims.mechanics.metric.moving import MovingMetric
@@ -78,6 +84,7 @@ def integrate(
     dynamics = dissipative() if dynamics is None else dynamics
     check_kinds(surface, dynamics, stop, max_time, max_evaluations)
     position, velocity = check_start(position, velocity)
+    check_numbers(numbers, len(position))
     chosen = resolve_solver(solver, tolerance, metric)
     start_loss = start_losses(surface, position)
     times = check_times(max_time, save_at, position.device)

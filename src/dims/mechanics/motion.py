@@ -63,6 +63,8 @@ class Motion:
         if metric is not None:
             where, before = (self.surface, self.dynamics, self.solver), state
             state = clock.frames(state, lambda: metric.refresh(before, *where))
+            if not (state.refreshing & state.running).any():
+                return state  # the solver would evaluate the whole batch for no row
         return self.solver.refresh(state, self.surface, self.dynamics)
 
 

@@ -40,7 +40,9 @@ class Checkpoint(Protocol):
 
     def due(self) -> bool: ...
 
-    def save(self, tensors: dict[str, Tensor]) -> None: ...
+    def save(self, tensors: dict[str, Tensor]) -> None:
+        """Write or copy them: a moving metric changes some in place when the run goes on."""
+        ...
 
     def refuse(self, error: SnapshotError) -> None:
         """What was loaded does not fit; the batch starts anew."""
@@ -66,7 +68,8 @@ def restore(template: State, name: str, tensors: dict[str, Tensor], rows: int) -
             continue
         former = f"{name}.{FORMER_NAMES.get(field.name, field.name)}"
         found = tensors.get(path, tensors.get(former))
-        if found is None and field.name in ADDED:
+        with_directions = value.ndim > 1 and value.shape[1] > 0  # F = 0 would be no frame
+        if found is None and field.name in ADDED and not with_directions:
             found = value.new_zeros(rows, *value.shape[1:])
         if found is None or found.dtype != value.dtype or found.shape != (rows, *value.shape[1:]):
             raise SnapshotError(f"{path} is missing or of another kind")

@@ -57,11 +57,11 @@ class Choice:
             values, basis = sweep(product, start.expand(rows, -1, -1), COLD_SWEEPS)
         # A row whose curvature is not finite starts in the euclidean metric.
         values = values.nan_to_num(1.0)
-        softening, level = self._softening(values)
+        softening, level = self._softening(values, places.dtype)
         return replace(
             frame,
             basis=basis.repeat(copies, 1, 1),
-            softening=softening.to(places.dtype).repeat(copies, 1),
+            softening=softening.repeat(copies, 1),
             scale=scale.repeat(copies, 1),
             level=level.repeat(copies),
             refreshes=torch.ones_like(frame.refreshes),
@@ -77,8 +77,7 @@ class Choice:
         else:
             values, basis = sweep(product, frame.basis, self.sweeps)
         good = values.isfinite().all(-1)
-        softening, level = self._softening(values)
-        softening = softening.to(thetas.dtype)
+        softening, level = self._softening(values, thetas.dtype)
         return replace(
             frame,
             basis=basis.where(good.view(-1, 1, 1), frame.basis),
@@ -96,15 +95,18 @@ class Choice:
                 wanted = max(RANKS[0], min(RANKS[1], int(RANK_PER_POINT * self.surface.points)))
         return max(1, min(wanted, size, ROW_BYTES // (size * element)))
 
-    def _softening(self, values: Tensor) -> tuple[Tensor, Tensor]:
+    def _softening(self, values: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """s and f. The last direction stays as it is: none becomes softer than what is left."""
         flat = self.flat_curvature
         if flat is None and isinstance(self.surface, LossSurface):
             flat = self.surface.loss_scale * float(self.surface.prior_precision.median())
-        level = values[:, -1:]
-        if flat is not None:
-            level = level.clamp(min=self.floor * flat)
-        return (level / values.clamp(min=1e-300)).sqrt().clamp(max=1.0), level.squeeze(-1)
+        if flat:
+            level = values[:, -1:].clamp(min=self.floor * flat)
+        else:  # smaller curvatures are rounding, and softening to them would be to nothing
+            resolved = values > torch.finfo(dtype).eps ** 0.5 * values[:, :1]
+            level = values.where(resolved, torch.inf).amin(-1, keepdim=True)
+        softening = (level / values.clamp(min=1e-300)).sqrt().clamp(max=1.0)
+        return softening.to(dtype), level.where(level.isfinite(), 0.0).squeeze(-1)
 
     def _part(
         self, thetas: RowVectors, numbers: RowIntegers, refreshes: RowIntegers

@@ -43,9 +43,11 @@ class MovingMetric:
             100, and no more than half a gigabyte a row holds.
         floor: c: directions are softened to the curvature c·δ at most.
         points: How many data points a refresh looks at, chosen at random by their curvature; None
-            means 64, or more where that takes little: a sixtieth of them, and enough for the rank.
-        flat_curvature: δ; None means the prior precision of a network, and on a plain surface the
-            smallest curvature that is followed.
+            means 64, three times the rank over the outputs but one, or a sixtieth of all, whichever
+            is most; all where that is more than a third of them.
+        flat_curvature: δ; None means the prior precision of a network. On a plain surface, and
+            without a prior, directions are then softened to the smallest curvature that is followed
+            and is not rounding.
         sweeps: Sweeps of subspace iteration in a refresh.
         seed: Seeds what is random, together with the numbers of the row and of the refresh.
 

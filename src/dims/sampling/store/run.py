@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dims.errors import DrawsFileError, StoreError, StoreWarning
+from dims.mechanics.metric.choice import ROW_BYTES
 from dims.sampling.draws import Draws, load
 from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS, joined_weights
 from dims.sampling.engine import Job
@@ -117,6 +118,8 @@ class _Store:
         name = path.name.replace("chunk", "partial").replace("retry", "partial_retry")
         # Dozens of vectors for each row, and the energy pages of a long trajectory.
         largest = 64 * self._bytes(job) + 2**30
+        if getattr(self.sampler, "metric", "euclidean") != "euclidean":
+            largest += ROW_BYTES * len(job.rows)
         return FileCheckpoint(path.with_name(name).absolute(), self.digest, job.rows, largest)
 
     def _bytes(self, job: Job) -> int:
