@@ -92,8 +92,7 @@ def integrate(
     options = Options(save_at is not None, max_evaluations, stop, compile, progress, checkpoint)
     options = replace(options, metric=moving, numbers=numbers)
     outcome = run(chosen, surface, dynamics, position, velocity, times, options)
-    where = (surface, dynamics, position, velocity, start_loss)
-    return assemble(outcome, *where, times, save_at)
+    return assemble(outcome, surface, dynamics, position, velocity, start_loss, times, save_at)
 
 
 def resolve_solver(
