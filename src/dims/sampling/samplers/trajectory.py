@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from torch import Tensor
@@ -45,7 +45,7 @@ class TrajectorySampler(Sampler):
     tolerance: float | None
     save_at: Sequence[float]
     compile: bool
-    metric: str | MovingMetric
+    metric: str | MovingMetric = "euclidean"  # of subclasses without such a field
 
     def __post_init__(self) -> None:
         resolve_metric(self.metric, resolve_solver(self.solver, self.tolerance, self.metric))
@@ -59,7 +59,9 @@ class TrajectorySampler(Sampler):
     @classmethod
     def current_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The first versions had the euclidean metric alone, and did not write it."""
-        return super().current_settings({"metric": "euclidean", **settings})
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        former = {"metric": "euclidean"} if "metric" in known else {}
+        return super().current_settings({**former, **settings})
 
     def finer(self) -> TrajectorySampler:
         """With a tenth of the tolerance; a solver without a tolerance stays as it is."""
