@@ -75,6 +75,15 @@ def _as_a_user(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("unchecked")
 
 
+@pytest.fixture(scope="module")
+def without_shape_checks() -> Iterator[None]:
+    """For modules with long runs, most of whose time the checks would take."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """No shape checks: what a user without jaxtyping sees when an argument has the wrong type."""

@@ -20,7 +20,7 @@ from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import Inputs, map_inputs
 from dims.surface.loss import LossSurface
 
-__all__ = ["LikelihoodProducts", "jacobian_chunks"]
+__all__ = ["LikelihoodProducts", "jacobian_chunks", "jacobian_of_points"]
 
 # A graph that can be differentiated again holds about this many times a gradient's activations.
 GRAPH_COPIES = 4
@@ -117,15 +117,21 @@ def _pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
     return torch.stack([pull(row, False) for row in cotangents])
 
 
-def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tensor, Tensor]]:
-    """Jᵢ = ∂f(xᵢ)/∂θ (n, C, K) and s·Λᵢ (n, C, C) of n points at a time."""
+def jacobian_of_points(surface: LossSurface) -> Callable[..., tuple[Tensor, Tensor]]:
+    """(θ, inputs of n points) ↦ the Jacobian of each point's outputs (n, C, K), and the outputs."""
 
     def output(theta: Tensor, point: Inputs) -> tuple[Tensor, Tensor]:
         inputs = map_inputs(lambda x: x.unsqueeze(0), point)
         outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
         return outputs, outputs
 
-    jacobian = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+    return vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+
+
+def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tensor, Tensor]]:
+    """Jᵢ = ∂f(xᵢ)/∂θ (n, C, K) and s·Λᵢ (n, C, C) of n points at a time."""
+
+    jacobian = jacobian_of_points(surface)
     # J, the pieces it is made of and Λ·J live side by side, in float64 at the end.
     held = surface.outputs * (3 * 8 * surface.size + surface.bytes_per_point)
     step = max(1, int(surface.memory_budget // held))

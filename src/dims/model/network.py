@@ -29,7 +29,7 @@ from dims.model.training_data import (
     slice_inputs,
 )
 
-__all__ = ["BatchedNetwork", "jacobian_products"]
+__all__ = ["BatchedNetwork", "jacobian_products", "prior_curvature"]
 
 
 class BatchedNetwork:
@@ -190,6 +190,13 @@ class BatchedNetwork:
         check_rows("thetas", thetas)
         if thetas.shape[1] != self.size:
             raise ValueError(f"thetas: {thetas.shape[1]} parameters, the model has {self.size}")
+
+
+def prior_curvature(surface: object) -> float:
+    """c·δ, the curvature of directions about which the data say nothing; 0 without a prior."""
+    if not isinstance(surface, BatchedNetwork):
+        return 0.0
+    return surface.loss_scale * float(surface.prior_precision.median())
 
 
 def jacobian_products(

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from dims.curvature.krylov import Krylov, lanczos
-from dims.model.network import BatchedNetwork
+from dims.model.network import BatchedNetwork, prior_curvature
 from dims.model.shapes import (
     RowFlags,
     RowIntegers,
@@ -42,7 +42,7 @@ from dims.model.shapes import (
     check_integer,
     check_positive,
 )
-from dims.sampling.settle import prior_curvature, rows_in_memory
+from dims.sampling.settle import rows_in_memory
 from dims.surface.base import BaseSurface
 from dims.surface.loss import LossSurface
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dims.mechanics.rows import map_tensors
 from dims.mechanics.status import CodedStatus
-from dims.model.network import BatchedNetwork
+from dims.model.network import prior_curvature
 from dims.model.shapes import (
     RowFlags,
     RowIntegers,
@@ -34,7 +34,7 @@ from dims.sampling import descent
 from dims.sampling.descent import Descent, Plan
 from dims.surface.base import BaseSurface
 
-__all__ = ["SettleStatus", "Settled", "prior_curvature", "rows_in_memory", "settle"]
+__all__ = ["SettleStatus", "Settled", "rows_in_memory", "settle"]
 
 TOLERANCE = 1e-6  # ‖g‖ ≤ 1e-6·(1 + |L|) is a minimum for all purposes
 FLAT_SHARE = 0.1  # δ·τ: the share of its distance that a flat mode moves
@@ -173,13 +173,6 @@ def _plan(
         max_evaluations=check_integer("max_evaluations", max_evaluations),
         max_space=MAX_SPACE[method],
     )
-
-
-def prior_curvature(surface: BaseSurface | BatchedNetwork) -> float:
-    """c·δ, the curvature of directions about which the data say nothing; 0 without a prior."""
-    if not isinstance(surface, BatchedNetwork):
-        return 0.0
-    return surface.loss_scale * float(surface.prior_precision.median())
 
 
 def _flat_time(surface: BaseSurface) -> float:

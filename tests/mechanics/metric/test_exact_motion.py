@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -17,6 +15,8 @@ import dims
 from dims.mechanics.metric import moving
 from dims.mechanics.solvers.base import Solver
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 
 def randn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -24,15 +24,6 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 def vector(*numbers: float) -> Tensor:
     return torch.tensor(numbers, dtype=torch.float64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 class Quadratic(NamedTuple):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import jaxtyping
 import pytest
 import torch
 from old_problem import Stop
@@ -26,17 +24,10 @@ from dims.sampling.store.run import _Store
 METRIC = dims.MovingMetric(turn=0.02, rank=4, points=6)
 HOW = {"friction": 0.3, "max_time": 1.0, "settle": "none", "certify": False, "metric": METRIC}
 TIMED = ("gradient_equivalents",)  # seconds differ from run to run
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 WHOLE = ("positions", "velocities", "energy", "dissipated", "arc_length", "metric_length")
 WHOLE += ("energy_violation", "step_error", "steps", "rejections", "evaluations", "refreshes")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,13 @@ tests. The toys are those of the euclidean metric.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import jaxtyping
 import pytest
 import torch
 
 import dims
 import problems
+
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
 VELOCITIES = 20
 SURFACES = {
@@ -28,15 +27,6 @@ METRICS = {
     "rank 2": dims.MovingMetric(rank=2, flat_curvature=0.1),
     "refreshed": dims.MovingMetric(turn=1.0, flat_curvature=0.1),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these long runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def travel(

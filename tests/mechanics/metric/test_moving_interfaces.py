@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import jaxtyping
 import pytest
 import torch
 from test_store import make_posterior
@@ -17,17 +15,10 @@ import dims
 import problems
 from dims.mechanics.integrate import LONGER_STEPS, resolve_solver
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 QUICK = {"friction": 0.5, "max_time": 0.4, "settle": "none", "certify": False}
 METRIC = dims.MovingMetric(turn=0.05, rank=4, points=6)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture(scope="module")

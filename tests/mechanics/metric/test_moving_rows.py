@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -14,6 +12,8 @@ import dims
 import problems
 from dims import Status
 from dims.mechanics.motion import Motion
+
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
 ROWS = 5
 
@@ -24,15 +24,6 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 def vector(*numbers: float) -> Tensor:
     return torch.tensor(numbers, dtype=torch.float64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def network() -> dims.LossSurface:

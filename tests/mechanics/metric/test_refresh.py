@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -17,20 +16,13 @@ from dims.mechanics.metric.frame import evaluate
 from dims.mechanics.rows import select_rows
 from dims.mechanics.solvers.base import RowState
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 DYNAMICS = dims.dissipative(1.0, 0.1)
 
 
 def randn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def network(dtype: torch.dtype = torch.float64) -> dims.LossSurface:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -12,18 +9,11 @@ from torch import Tensor
 import dims
 import problems
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 
 def randn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 SURFACE = problems.ring()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
 
 import dims
+
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
 SIZE, ROWS = 50, 3
 CONDITIONS = (1e2, 1e5, 1e8)
@@ -26,15 +26,6 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 def rows(*numbers: list[float]) -> Tensor:
     return torch.tensor(numbers, dtype=torch.float64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take most of the time of these runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def quadratic_path(

@@ -6,15 +6,14 @@ t = 50, as in docs/solvers.md, among the long tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
 
 import dims
 import problems
+
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
 VELOCITIES = 20
 SURFACES = {
@@ -45,15 +44,6 @@ def assert_within(limit: float, shares: Tensor) -> None:
     worst = shares.reshape(-1, VELOCITIES).amax(0)
     broken = {row: f"{share:.1e}" for row, share in enumerate(worst.tolist()) if not share <= limit}
     assert broken == {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shape_checks() -> Iterator[None]:
-    """They would take two thirds of the time of these long runs."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def cases() -> list:

@@ -11,6 +11,7 @@ from torch import Tensor
 from dims.mechanics.metric.curvature import Part, choose_points, row_products
 from dims.mechanics.metric.frame import Frame
 from dims.mechanics.metric.subspace import Product, dense_pairs, sweep
+from dims.model.network import prior_curvature
 from dims.model.shapes import RowIntegers, RowVectors
 from dims.surface.base import BaseSurface
 from dims.surface.loss import LossSurface
@@ -98,8 +99,8 @@ class Choice:
     def _softening(self, values: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """s and f. The last direction stays as it is: none becomes softer than what is left."""
         flat = self.flat_curvature
-        if flat is None and isinstance(self.surface, LossSurface):
-            flat = self.surface.loss_scale * float(self.surface.prior_precision.median())
+        if flat is None:
+            flat = prior_curvature(self.surface)
         if flat:
             level = values[:, -1:].clamp(min=self.floor * flat)
         else:  # smaller curvatures are rounding, and softening to them would be to nothing

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.func import jacrev, vjp, vmap
+from torch.func import vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from dims.curvature.products import jacobian_of_points
 from dims.mechanics.metric.subspace import Product
 from dims.model.network import jacobian_products
 from dims.model.shapes import RowVectors
-from dims.model.training_data import Inputs, map_inputs, slice_inputs
+from dims.model.training_data import slice_inputs
 from dims.surface.base import BaseSurface
 from dims.surface.loss import LossSurface
 
@@ -112,16 +113,10 @@ def _jacobian(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pr
 
 
 def _jacobian_of_rows(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Product:
-    def output(theta: Tensor, point: Inputs) -> tuple[Tensor, Tensor]:
-        inputs = map_inputs(lambda x: x.unsqueeze(0), point)
-        outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
-        return outputs, outputs
-
     inputs = surface.data.inputs
     if part is not None:
         inputs = slice_inputs(inputs, part.points)
-    each_point = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
-    each_row = vmap(each_point, in_dims=(0, None if part is None else 0))
+    each_row = vmap(jacobian_of_points(surface), in_dims=(0, None if part is None else 0))
     with sdpa_kernel(SDPBackend.MATH):
         jacobians, outputs = each_row(thetas, inputs)
     rows, count, width, size = jacobians.shape

@@ -48,7 +48,7 @@ def _cholesky_factored(images: Tensor) -> tuple[Tensor, Tensor]:
     """The same by Cholesky factors: a GPU computes a batch of QR one by one.
 
     Images of directions that were nearly right are nearly orthogonal, and then two rounds are as
-    good. Rows that are not orthonormal after them go the long way.
+    good. Rows that are not orthonormal after them are factored by QR.
     """
     rows = images / torch.linalg.vector_norm(images, dim=-1, keepdim=True).clamp(min=1e-30)
     for _ in range(2):
