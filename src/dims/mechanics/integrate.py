@@ -30,7 +30,14 @@ __all__ = ["Trajectories", "integrate", "resolve_solver"]
 METRICS = ("euclidean", "moving")
 SOLVERS: dict[str, Callable[..., Solver]] = {"rattle": Rattle, "dopri5": Dopri5}
 # Without stiff directions the energy law survives longer steps; docs/moving_metric.md measures it.
-LONGER_STEPS = Rattle(turn=0.27, longest_turn=0.45, trim=0.04, friction_error=0.03)
+LONGER_STEPS = Rattle(
+    turn=0.27,
+    longest_turn=0.45,
+    trim=0.04,
+    friction_error=0.03,
+    friction_turn=0.7,
+    friction_parts=3,
+)
 
 
 def integrate(

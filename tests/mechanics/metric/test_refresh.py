@@ -194,7 +194,7 @@ def test_the_last_direction_stays_as_it_is(monkeypatch):
         surface.initial,
         2 * randn(4, surface.size),
         max_time=0.5,
-        metric=dims.MovingMetric(turn=0.5, rank=5),
+        metric=dims.MovingMetric(turn=0.5, rank=5, floor=10.0),
     )
     assert frames
     for frame in frames:

@@ -61,7 +61,7 @@ class MovingMetric:
 
     turn: float = 10.0
     rank: int | None = None
-    floor: float = 10.0
+    floor: float = 5.0
     points: int | None = None
     flat_curvature: float | None = None
     sweeps: int = 1

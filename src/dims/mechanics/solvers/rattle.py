@@ -29,7 +29,7 @@ from dims.mechanics.metric.frame import evaluate
 from dims.mechanics.rows import merge
 from dims.mechanics.solvers.base import Solver, check_settings
 from dims.mechanics.solvers.gradient_history import GradientHistory
-from dims.mechanics.solvers.rattle_step import RattleState, Trial, aim, correct, land
+from dims.mechanics.solvers.rattle_step import Accuracy, RattleState, Trial, aim, correct, land
 from dims.model.shapes import RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
@@ -59,6 +59,8 @@ class Rattle(Solver[RattleState]):
         trim: The part of the tolerance above which energy errors shorten the turn.
         energy_correction: The most that a step corrects of the energy errors so far, in units of T.
         friction_error: The error allowed in what friction takes in a step, at tolerance 1e-2.
+        friction_turn: The most that η·h may be in a step, at tolerance 1e-2.
+        friction_parts: Pieces of friction in half a step, with gravity between them; 0: alone.
         memory: How slowly an energy error is forgotten.
         newton_tolerance: A smaller correction of λ needs no new evaluation, in units of tolerance.
         steepening: How far such a correction may change the slope.
@@ -88,6 +90,8 @@ class Rattle(Solver[RattleState]):
     trim: float = 1e-2
     energy_correction: float = 1e-2
     friction_error: float = 1e-2
+    friction_turn: float = 0.2
+    friction_parts: int = 0
     memory: float = 0.97
     newton_tolerance: float = 0.3
     steepening: float = 0.05
@@ -110,10 +114,6 @@ class Rattle(Solver[RattleState]):
     @property
     def base_turn(self) -> float:
         return self.turn * self.fineness
-
-    @property
-    def newton_step(self) -> float:
-        return self.newton_tolerance * self.tolerance
 
     def start(
         self,
@@ -193,7 +193,7 @@ class Rattle(Solver[RattleState]):
         self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> RattleState:
         """Aim every row at a trial point, evaluate them all, let each row act on its own."""
-        state, direction = aim(state, dynamics, times, self.newton_step, self._hold(state))
+        state, direction = aim(state, dynamics, times, self._accuracy(state))
         loss, gradient = evaluate(surface, state.trial, state.velocity.dtype, state.frame)
         return self._judge(state, loss, gradient, direction, dynamics, times)
 
@@ -217,15 +217,15 @@ class Rattle(Solver[RattleState]):
             dynamics,
             noise,
             direction,
-            newton_step=self.newton_step,
+            self._accuracy(state),
             steepening=self.steepening * self.fineness,
-            anchor=self._hold(state),
         )
         limit = torch.where(state.corrections == 0, self.newton_limit, 0.5 * state.last_size)
         again = trial.sound & ~trial.solved & (trial.size < limit)
         again = active & again & (state.corrections < self.most_corrections)
 
-        end = land(state, trial, dynamics, self.energy_correction if self.step is None else 0.0)
+        corrected = self.energy_correction if self.step is None else 0.0
+        end = land(state, trial, dynamics, corrected, self.friction_parts)
         left = dynamics.energy(old.kinetic, old.loss - state.ledger.lowest_loss)
         scale = trial.kinetic + self.floor * left + noise / self.tolerance
         relative = (end.error.abs() - noise).clamp(min=0) / scale
@@ -248,8 +248,9 @@ class Rattle(Solver[RattleState]):
         rejected = self._reject(state, trial, relative, times[-1])
         return merge(accepted, arrived, merge(again, waiting, merge(active, rejected, state)))
 
-    def _hold(self, state: RattleState) -> float:
-        return 1.0 if state.velocity.dtype == torch.float64 else self.anchor
+    def _accuracy(self, state: RattleState) -> Accuracy:
+        anchor = 1.0 if state.velocity.dtype == torch.float64 else self.anchor
+        return Accuracy(self.newton_tolerance * self.tolerance, anchor, self.friction_parts)
 
     def _turn(self, state: RattleState) -> RowScalars:
         """The angle wanted per step; energy errors trim it."""
@@ -276,7 +277,7 @@ class Rattle(Solver[RattleState]):
             fair = self.friction_error * self.fineness**2
             ease = torch.minimum(ease, (fair / unequal.clamp(min=1e-300)).sqrt())
             rate = dynamics.friction.rate(state.moment.kinetic)
-            limit = torch.minimum(limit, self.base_turn / rate)
+            limit = torch.minimum(limit, self.friction_turn * self.fineness / rate)
         limit = torch.minimum(limit, state.step * (0.9 * ease).clamp(min=0.3))
         return state.history.longest_step(turn, limit)
 

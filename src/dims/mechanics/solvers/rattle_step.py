@@ -11,10 +11,11 @@ from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.geometry import columns, dot, kinetic_energy_of, project_to_tangent
 from dims.mechanics.ledger import Moment
 from dims.mechanics.solvers.base import RowState
+from dims.mechanics.solvers.friction import friction_factor
 from dims.mechanics.solvers.gradient_history import GradientHistory
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 
-__all__ = ["Landing", "RattleState", "Trial", "aim", "correct", "land"]
+__all__ = ["Accuracy", "Landing", "RattleState", "Trial", "aim", "correct", "land"]
 
 LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's change
 
@@ -44,8 +45,16 @@ class RattleState(RowState):
         return self.history.newest
 
 
+class Accuracy(NamedTuple):
+    """How accurately a step meets the constraint and splits off the friction."""
+
+    newton_step: float  # the largest correction of λ, beside the velocity, without an evaluation
+    anchor: float  # the part of z − L made good in a step
+    parts: int  # pieces of friction in half a step; 0: friction alone
+
+
 def aim(
-    state: RattleState, dynamics: Dynamics, times: Times, newton_step: float, anchor: float
+    state: RattleState, dynamics: Dynamics, times: Times, accuracy: Accuracy
 ) -> tuple[RattleState, RowVectors]:
     """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
 
@@ -57,14 +66,14 @@ def aim(
     """
     old, history = state.moment, state.history
     h = state.next_step(times)
-    decay = dynamics.decay(old.kinetic, 0.5 * h)
+    decay = _first_friction(state, h, dynamics, accuracy.parts)
     curve = history.parabola()
     vp, vq = curve.along((old.climb, state.older_climb, state.oldest_climb))
     gp, gq = curve.along(history.with_newest)
     climb = decay * (old.climb + h * (vp / 2 + h * vq / 3))
     lift = history.gram00 + h * (gp / 2 + h * gq / 3)
-    most = newton_step * h * ((1 + history.gram00) * 2 * old.kinetic).sqrt()
-    gap = torch.clamp(anchor * (state.height - old.loss), -most, most)
+    most = accuracy.newton_step * h * ((1 + history.gram00) * 2 * old.kinetic).sqrt()
+    gap = torch.clamp(accuracy.anchor * (state.height - old.loss), -most, most)
     wanted = gap + h * (decay * old.climb - climb)
     guess = (wanted / (0.5 * h.square()) - dynamics.gravity) / (1 + lift)
     plain = -dynamics.gravity / (1 + history.gram00)
@@ -73,7 +82,7 @@ def aim(
     correcting = state.corrections > 0
     h = torch.where(correcting, state.step, h)
     multiplier = torch.where(correcting, state.multiplier, guess)
-    drift = h * dynamics.decay(old.kinetic, 0.5 * h)
+    drift = h * _first_friction(state, h, dynamics, accuracy.parts)
     lifted = 0.5 * h.square() * multiplier
     path = columns(drift, state.velocity) * state.velocity
     path = path + columns(lifted, path) * history.newest
@@ -116,10 +125,8 @@ def correct(
     dynamics: Dynamics,
     noise: RowScalars,
     direction: RowVectors,
-    *,
-    newton_step: float,
+    accuracy: Accuracy,
     steepening: float,
-    anchor: float,
 ) -> Trial:
     """One Newton step for λ; where it is small, L moves to first order and g by a secant.
 
@@ -128,11 +135,11 @@ def correct(
     a sharp valley a shift that is nothing beside the step can turn the gradient round.
     """
     h, history = state.step, state.history
-    half = _half_step(state, dynamics)
+    half = _half_step(state, dynamics, accuracy.parts)
     with_newest = dot(gradient, history.newest)
     slope = 1 + with_newest
     bend = h * (dot(gradient, half.velocity) - half.along_newest)
-    residual = _residual(state, half, loss, bend, noise, anchor)
+    residual = _residual(state, half, loss, bend, noise, accuracy.anchor)
     correction = -residual / (0.5 * h.square() * slope)
     # The speed that a fall over h adds keeps the measure meaningful for a particle at rest.
     fall = h * dynamics.gravity * (1 - 1 / (1 + history.gram00)).sqrt()
@@ -142,8 +149,8 @@ def correct(
     finite = loss.isfinite() & gradient.isfinite().all(-1)
     sound = finite & (slope > 0) & size.isfinite()
     steepened = 0.5 * h.square() * correction * (with_newest - history.gram00)
-    harmless = torch.maximum(steepening * bend.abs(), 3 * newton_step * h * speed)
-    solved = sound & (size <= newton_step) & (steepened.abs() <= harmless)
+    harmless = torch.maximum(steepening * bend.abs(), 3 * accuracy.newton_step * h * speed)
+    solved = sound & (size <= accuracy.newton_step) & (steepened.abs() <= harmless)
 
     applied = torch.where(solved, correction, torch.zeros_like(correction))
     kick, shift = 0.5 * h * applied, 0.5 * h.square() * applied
@@ -165,10 +172,17 @@ def correct(
     )
 
 
-def _half_step(state: RattleState, dynamics: Dynamics) -> HalfStep:
+def _first_friction(
+    state: RattleState, step: RowScalars, dynamics: Dynamics, parts: int
+) -> RowScalars:
+    old = state.moment
+    return friction_factor(dynamics, old.kinetic, old.climb, 0.5 * step, parts, before=True)
+
+
+def _half_step(state: RattleState, dynamics: Dynamics, parts: int) -> HalfStep:
     """v½ = v + (h/2)λ g₀ and w½ = w − (h/2)(κ + λ), after the first half of the friction."""
     h, old, history, force = state.step, state.moment, state.history, state.multiplier
-    decay = dynamics.decay(old.kinetic, 0.5 * h)
+    decay = _first_friction(state, h, dynamics, parts)
     climb = decay * old.climb - 0.5 * h * (dynamics.gravity + force)
     velocity = (
         columns(decay, state.velocity) * state.velocity
@@ -244,7 +258,9 @@ class Landing(NamedTuple):
         )
 
 
-def land(state: RattleState, trial: Trial, dynamics: Dynamics, energy_correction: float) -> Landing:
+def land(
+    state: RattleState, trial: Trial, dynamics: Dynamics, energy_correction: float, parts: int
+) -> Landing:
     """v₁ = v½ + μ g₁ with μ = (w½ − (h/2)κ − g₁ᵀv½)/(1 + ‖g₁‖²), and the rest of the friction.
 
     Between the two the speed corrects the energy that this and earlier steps made or lost, by at
@@ -260,10 +276,11 @@ def land(state: RattleState, trial: Trial, dynamics: Dynamics, energy_correction
     error = dynamics.energy(kinetic - trial.kinetic, trial.height - state.height)
     accumulated = state.accumulated_error + error
     most = energy_correction * kinetic
-    corrected = torch.clamp(accumulated, -most, most)
-    kept = kinetic - corrected
-    decay = dynamics.decay(kept, 0.5 * h)
-    factor = decay * torch.where(kinetic > 0, kept / kinetic, 1.0).sqrt()
+    correction = torch.clamp(accumulated, -most, most)
+    kept = kinetic - correction
+    corrected = torch.where(kinetic > 0, kept / kinetic, 1.0).sqrt()
+    decay = friction_factor(dynamics, kept, corrected * climb, 0.5 * h, parts, before=False)
+    factor = decay * corrected
     moment = Moment(decay.square() * kept, trial.loss, factor * climb)
     removed = state.moment.kinetic - trial.kinetic + kept - moment.kinetic
     return Landing(
@@ -271,6 +288,6 @@ def land(state: RattleState, trial: Trial, dynamics: Dynamics, energy_correction
         moment=moment,
         square=square,
         error=error,
-        accumulated_error=accumulated - corrected,
+        accumulated_error=accumulated - correction,
         removed=removed,
     )
