@@ -44,6 +44,9 @@ CHECK_COMPILED_EVERY = 32  # on a CPU, where a look takes as long as several ste
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
 SMALLEST_COMPILED = {"cpu": 4, "cuda": 16}  # rows; below, a compiled step takes as long
 SHRINK = {"cpu": 2, "cuda": 4}  # of compiled batches; a GPU hardly feels half a batch less
+# The part of the rows that wait for a refresh before they get it, where steps are a CUDA graph: a
+# refresh is hundreds of calls of the GPU, and takes as long for few rows as for many.
+GATHER = 0.5
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,14 @@ def run(
     seldom = compiled and device.type == "cpu" and not options.save and metric is None
     ticks = CHECK_COMPILED_EVERY if seldom else CHECK_EVERY
     step_many = stepper(motion.tick, ticks, compiled, device, REPLAYS if metric is None else 1)
+    gather = GATHER if compiled and device.type == "cuda" else 0.0
     sizes = None
     if compiled or surface.compiled:
         smallest = SMALLEST_COMPILED[device.type] if compiled else 1
         sizes = batch_sizes(len(position), SHRINK[device.type], smallest)
     while True:
-        if (state.refreshing & state.running).any():
+        waiting = int((state.refreshing & state.running).sum())
+        if waiting > gather * int(state.running.sum()):
             state = motion.refresh(state, clock)
         state = clock.step(step_many, state)
         if options.save:
