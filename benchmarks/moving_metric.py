@@ -23,6 +23,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import dims
+from dims.sampling.samplers.dims import MOVING_REDUCTION
+from dims.sampling.settle import REDUCTION
 from dims_paper.datasets.snelson import load_snelson
 from dims_paper.experiments import banana, uci
 from dims_paper.experiments.problem import Problem
@@ -98,7 +100,8 @@ def draw(options: argparse.Namespace) -> None:
     end = options.max_time
     path = dims.integrate(*start, max_time=end, save_at=(1.0, end), **how)
     seconds = time.process_time() - began
-    settled = dims.settle(found.surface, path.end)
+    reduction = MOVING_REDUCTION if options.metric == "moving" else REDUCTION
+    settled = dims.settle(found.surface, path.end, reduction=reduction)
     verdicts = dims.certify(found.surface, settled.positions).verdict
     scores = {
         f"{part}_{kind}": log_scores(found, thetas, *found.parts[part])

@@ -34,9 +34,10 @@ from dims.sampling import descent
 from dims.sampling.descent import Descent, Plan
 from dims.surface.base import BaseSurface
 
-__all__ = ["SettleStatus", "Settled", "rows_in_memory", "settle"]
+__all__ = ["REDUCTION", "SettleStatus", "Settled", "rows_in_memory", "settle"]
 
 TOLERANCE = 1e-6  # ‖g‖ ≤ 1e-6·(1 + |L|) is a minimum for all purposes
+REDUCTION = 100.0  # of the gradient, by settling in the stiff directions
 FLAT_SHARE = 0.1  # δ·τ: the share of its distance that a flat mode moves
 MAX_SPACE = {"stiff": 100, "full": 300}
 MAX_EVALUATIONS = {"stiff": 20_000, "full": 100_000}
@@ -99,7 +100,7 @@ def settle(
     thetas: Tensor,
     method: str = "stiff",
     *,
-    reduction: float = 100.0,
+    reduction: float = REDUCTION,
     max_time: float | None = None,
     max_evaluations: int | None = None,
 ) -> Settled:
@@ -159,7 +160,7 @@ def _plan(
         raise ValueError(f"reduction: must be above 1, got {reduction}")
     if max_time is not None and not max_time > 0:
         raise ValueError(f"max_time: must be positive, got {max_time}")
-    if method == "full" and (max_time is not None or reduction != 100.0):
+    if method == "full" and (max_time is not None or reduction != REDUCTION):
         raise ValueError("max_time, reduction: for method 'stiff' only; 'full' has a fixed goal")
     if max_evaluations is None:
         max_evaluations = MAX_EVALUATIONS[method]

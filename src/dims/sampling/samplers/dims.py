@@ -17,11 +17,14 @@ from dims.model.shapes import RowVectors
 from dims.sampling.certificate import certify
 from dims.sampling.samplers.base import Report, Start
 from dims.sampling.samplers.trajectory import TrajectorySampler
-from dims.sampling.settle import settle
+from dims.sampling.settle import REDUCTION, settle
 
 __all__ = ["DiMS"]
 
 SETTLING = ("stiff", "full", "none")
+# In a moving metric stiff directions hold as much energy as others do. Their gradient is most of it
+# at the end of a trajectory, and no measure of when the others have come to rest.
+MOVING_REDUCTION = 1e4
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,9 @@ class DiMS(TrajectorySampler):
         thetas, fields = self.travel(start, perturbations, progress)
         displacement = torch.zeros_like(fields["arc_length"])
         if self.settle != "none":
-            settled = settle(start.surface, thetas, method=self.settle)
+            stiff_in_motion = self.settle == "stiff" and self.metric != "euclidean"
+            reduction = MOVING_REDUCTION if stiff_in_motion else REDUCTION
+            settled = settle(start.surface, thetas, method=self.settle, reduction=reduction)
             thetas, displacement = settled.positions, settled.displacement
         fields |= {"parameters": thetas, "displacement": displacement, **start.measure(thetas)}
         if self.certify:
