@@ -126,3 +126,28 @@ def test_a_bent_and_narrow_valley_is_followed(name):
     euclidean = dims.integrate(surface, start, velocity, max_time=5.0, max_evaluations=most)
     assert euclidean.status == [dims.Status.BUDGET_SPENT] * 3
     assert euclidean.end_time.max() < 2.5
+
+
+def test_the_particle_goes_round_where_softened_walls_still_turn_it():
+    """A wall of curvature f turns a particle of energy T in a bend of radius r if f·r² ≫ T."""
+    surface, _, start, velocity = VALLEYS["ring"]
+    run = {"max_time": 1.5, "save_at": torch.linspace(0, 1.5, 11, dtype=torch.float64)}
+    euclidean = dims.integrate(surface, start, velocity, **run)
+    shares, costs = [], []
+    for level in (1000.0, 5000.0):
+        metric = dims.MovingMetric(turn=0.3, floor=1.0, flat_curvature=level)
+        path = dims.integrate(surface, start, velocity, metric=metric, **run)
+        assert path.energy_violation.max() < 1e-2
+        shares.append((angle(path.positions) / angle(euclidean.positions)).min())
+        costs.append(path.evaluations.double().mean() / euclidean.evaluations.double().mean())
+    assert shares[0] > 0.3
+    assert shares[1] > 0.75
+    assert costs[0] < 0.5
+    assert costs[1] < 0.9
+
+
+def angle(positions: torch.Tensor) -> torch.Tensor:
+    """How far round the origin each row has gone, in radians."""
+    angles = torch.atan2(positions[..., 1], positions[..., 0])
+    steps = (angles.diff(dim=0) + math.pi).remainder(2 * math.pi) - math.pi
+    return steps.sum(0).abs()
