@@ -2,6 +2,7 @@
 
     python benchmarks/energy_law.py rattle --rows 20 --out results/benchmarks/energy_law
     python benchmarks/energy_law.py rattle --metric moving --rows 200 --name moving
+    python benchmarks/energy_law.py rattle --metric moving --rows 24 --with rank=40 --name rank_40
     python benchmarks/energy_law.py reference --rows 3 --out results/benchmarks/energy_law
 
 The reference solver is torchdiffeq's dopri5 at rtol 1e-7 and atol 1e-6, one trajectory at a time,
@@ -38,7 +39,7 @@ def run_rattle(
     compiled: bool,
     device: str,
     ends: Path | None,
-    metric: str,
+    metric: str | dims.MovingMetric,
 ) -> dict[str, Any]:
     """Integrate all rows with rattle and collect its diagnostics."""
     problem = load_problem(dtype, device)
@@ -139,6 +140,9 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, default=None, help="tolerance of rattle")
     parser.add_argument("--float32", action="store_true", help="rattle in single precision")
     parser.add_argument("--metric", default="euclidean", choices=("euclidean", "moving"))
+    parser.add_argument(
+        "--with", dest="settings", nargs="*", default=[], help="settings of the moving metric"
+    )
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--ends", type=Path, default=None, help="file for the end points")
@@ -147,6 +151,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     dtype = torch.float32 if options.float32 else torch.float64
+    metric = options.metric
+    if options.settings:
+        given = dict(setting.split("=") for setting in options.settings)
+        metric = dims.MovingMetric(**{name: json.loads(value) for name, value in given.items()})
     if options.solver == "rattle":
         result = run_rattle(
             options.rows,
@@ -156,7 +164,7 @@ def main() -> None:
             options.compile,
             options.device,
             options.ends,
-            options.metric,
+            metric,
         )
     else:
         result = run_reference(options.rows, options.seed)
@@ -165,7 +173,7 @@ def main() -> None:
         "rows": options.rows,
         "seed": options.seed,
         "tolerance": options.tolerance,
-        "metric": options.metric,
+        "metric": str(metric),
         "dtype": str(dtype),
         "times": TIMES,
         "torch": torch.__version__,

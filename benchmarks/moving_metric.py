@@ -1,6 +1,7 @@
 """Draws with the moving metric beside those with the euclidean one, on the paper's problems.
 
     python benchmarks/moving_metric.py draw vehicle --friction 0.1 --metric moving
+    python benchmarks/moving_metric.py draw vehicle --friction 0.1 --metric moving --stop 0.1 10
     python benchmarks/moving_metric.py table
 
 `draw` trains a network (or finds it in the folder), draws 30 times from the same perturbations as
@@ -84,6 +85,7 @@ def draw(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     name = f"{options.problem}_{options.seed}_{options.friction:g}_{options.metric}"
     name += "" if options.tolerance is None else f"_tolerance_{options.tolerance:g}"
+    name += "" if options.stop is None else "_stopped"
     if (options.out / f"{name}.json").exists():
         return
     found = network(options.problem, options.rows, options.seed, options.out)
@@ -92,6 +94,7 @@ def draw(options: argparse.Namespace) -> None:
         "metric": options.metric,
         "tolerance": options.tolerance,
         "compile": options.compile,
+        "stop": None if options.stop is None else dims.AtRest(*options.stop),
     }
     # What torch loads at first use is not a cost of the draws.
     start = (found.surface, found.position, found.perturbations.clone())
@@ -122,6 +125,7 @@ def draw(options: argparse.Namespace) -> None:
         "status": [status.name for status in path.status],
         "late_balance": balance.tolist(),
         "loss": path.loss[-1].tolist(),
+        "end_time": path.end_time.tolist(),
         "settled_loss": settled.loss.tolist(),
         "distance": (path.end - found.position).norm(dim=-1).tolist(),
     }
@@ -219,6 +223,9 @@ def main() -> None:
     making.add_argument("--max-time", type=float, default=50.0)
     making.add_argument("--compile", action="store_true")
     making.add_argument("--tolerance", type=float, default=None)
+    making.add_argument(
+        "--stop", type=float, nargs=2, metavar=("T", "SLOPE"), help="end rows that are at rest"
+    )
     making.add_argument("--rows", type=int, default=30)
     making.add_argument("--seed", type=int, default=0)
     making.set_defaults(run=draw)

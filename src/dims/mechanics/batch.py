@@ -46,7 +46,7 @@ SMALLEST_COMPILED = {"cpu": 4, "cuda": 16}  # rows; below, a compiled step takes
 SHRINK = {"cpu": 2, "cuda": 4}  # of compiled batches; a GPU hardly feels half a batch less
 # The part of the rows that wait for a refresh before they get it, where steps are a CUDA graph: a
 # refresh is hundreds of calls of the GPU, and takes as long for few rows as for many.
-GATHER = 0.5
+GATHER = 0.75
 
 
 @dataclass(frozen=True)
