@@ -192,11 +192,11 @@ def _swag(
 
 
 def _defaults(problem: Problem, store: Path, posterior: dims.Posterior) -> Row:
-    """`posterior.sample(S)`: whatever a user gets who asks for nothing; kept in a store."""
+    """What a user gets who asks for nothing but the paper's metric; kept in a store."""
     began, resumed = time.perf_counter(), store.exists()
     draws = posterior.sample(
         problem.draws,
-        dims.DiMS(compile=problem.compiled),
+        dims.DiMS(compile=problem.compiled, metric="euclidean"),
         seed=problem.seed,
         progress=False,
         store=store,

@@ -97,6 +97,7 @@ class Problem:
                 settle="none",
                 certify=False,
                 compile=self.compiled,
+                metric="euclidean",
             )
             rows.append(("DiMS", friction, falling))
         return rows

@@ -79,6 +79,7 @@ def samplers_of(
         save_at=times,
         settle="none",
         certify=False,
+        metric="euclidean",
     )
     return [("RLA", rla), ("DiMS", falling)]
 

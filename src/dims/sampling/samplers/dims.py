@@ -11,6 +11,7 @@ import torch
 
 from dims.errors import warn_renamed
 from dims.mechanics.dynamics import Dynamics, Friction, SpeedFriction
+from dims.mechanics.integrate import resolve_solver
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors
@@ -50,9 +51,10 @@ class DiMS(TrajectorySampler):
             minimum below) or "none" (as the published runs).
         certify: Compute the smallest Hessian eigenvalue and a verdict for each draw.
         compile: Compile the step with torch.compile; it pays on long runs.
-        metric: "euclidean", or "moving": the stiff directions of the loss are softened where each
-            particle is, which takes several times fewer gradients. A `dims.MovingMetric(...)` has
-            its settings.
+        metric: "moving": the stiff directions of the loss are softened where each particle is,
+            which takes several times fewer gradients; a `dims.MovingMetric(...)` has its settings.
+            "euclidean" is the paper's. None means "moving", and "euclidean" for a solver that
+            works in no other.
 
     Raises:
         ValueError: A number is out of its range, or a name is unknown.
@@ -75,10 +77,13 @@ class DiMS(TrajectorySampler):
     settle: str = "stiff"
     certify: bool = True
     compile: bool = False
-    metric: str | MovingMetric = "euclidean"
+    metric: str | MovingMetric | None = None  # type: ignore[assignment]  # never None once made
 
     def __post_init__(self) -> None:
         _ = self.dynamics  # checks gravity and friction
+        if self.metric is None:
+            able = resolve_solver(self.solver, self.tolerance).any_metric
+            object.__setattr__(self, "metric", "moving" if able else "euclidean")
         super().__post_init__()
         if self.settle is None:
             warn_renamed("settle=None", 'settle="none"', stacklevel=5)
