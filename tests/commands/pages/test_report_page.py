@@ -132,6 +132,15 @@ def test_a_store_shows_its_finished_chunks(tmp_path):
     assert "img" not in Tags(page_html(page)).seen
 
 
+def test_a_damaged_chunk_is_named_with_the_command_that_mends_it(tmp_path):
+    made = saved_draws(tmp_path, 4)
+    made.rename(tmp_path / "chunk_00000.safetensors")
+    (tmp_path / "chunk_00001.safetensors").write_bytes(b"damaged")
+    (tmp_path / "manifest.json").write_text('{"draws": [8], "chunk_size": 4}')
+    with pytest.raises(ReportError, match=r"chunk_00001.*damaged.*`dims sample`.*again"):
+        read_page(tmp_path)
+
+
 @pytest.mark.parametrize(("inside", "outside"), [("in_distribution", "ood"), ("known", "foreign")])
 def test_files_next_to_draws_are_shown(tmp_path, inside, outside):
     saved = saved_draws(tmp_path)

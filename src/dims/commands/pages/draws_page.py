@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
 from dims.commands.pages.style import LABELS
-from dims.errors import ReportError
+from dims.errors import DrawsFileError, ReportError
 from dims.mechanics.status import Status
 from dims.sampling.certificate import Verdict
 from dims.sampling.draws.fields import ROW_NUMBERS
@@ -21,7 +21,8 @@ from dims.sampling.draws.file import check_tensors
 from dims.sampling.draws.header import parse_header
 from dims.sampling.draws.storage import read
 from dims.sampling.store.folder import read_small
-from dims.sampling.store.manifest import MANIFEST, read_manifest
+from dims.sampling.store.load import COMPUTE_AGAIN
+from dims.sampling.store.manifest import MANIFEST, read_manifest, stage_ends
 
 __all__ = ["TRAJECTORIES", "beside", "draws_page", "read_beside", "read_draws", "read_store"]
 
@@ -113,16 +114,18 @@ def read_store(folder: Path) -> SavedDraws:
 
     Raises:
         StoreError: The manifest is not valid.
+        DrawsFileError: A chunk is damaged.
         ReportError: No chunk is finished.
     """
     manifest = read_manifest(folder / MANIFEST)
     files = sorted(folder.glob("chunk_*.safetensors"))
     if not files:
         raise ReportError(f"{folder}: no chunk is finished yet; sample first")
-    chunks = [read_draws(file) for file in files]
+    chunks = [_read_chunk(file) for file in files]
     rows = sum(len(chunk.status) for chunk in chunks)
     first = chunks[0]
-    facts = [["draws finished", f"{rows} of {manifest.get('count', '?')}"], *first.facts]
+    asked = stage_ends(manifest, folder)[-1]
+    facts = [["draws finished", f"{rows} of {asked}"], *first.facts]
     return replace(
         first,
         source=folder.name,
@@ -133,6 +136,13 @@ def read_store(folder: Path) -> SavedDraws:
         numbers={n: torch.cat([chunk.numbers[n] for chunk in chunks]) for n in first.numbers},
         offsets=torch.cat([chunk.offsets for chunk in chunks])[:SHOWN_PLACES],
     )
+
+
+def _read_chunk(file: Path) -> SavedDraws:
+    try:
+        return read_draws(file)
+    except DrawsFileError as error:
+        raise DrawsFileError(f"{file.name}: {error}; {COMPUTE_AGAIN}") from error
 
 
 def beside(place: Path, name: str) -> Path:
