@@ -225,7 +225,7 @@ def test_another_run_in_the_store_is_exit_code_2(entry, tmp_path):
     assert sample(entry, tmp_path / "run")[0] == 0
     code, _, error = sample(entry, tmp_path / "run", "--seed", "1")
     assert code == 2
-    assert "holds another run (seed 0 there and 1 here)" in error
+    assert "holds another run: seed is 0 there and 1 here; give the same values" in error
 
 
 def test_failed_draws_are_exit_code_3_until_they_are_retried(entry, tmp_path, monkeypatch):

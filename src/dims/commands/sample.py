@@ -183,7 +183,7 @@ def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
 def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_json: bool) -> None:
     """A summary for a person or a program; draws that failed show in the exit code too."""
     from dims.sampling.draws.advice import advice_on
-    from dims.sampling.store.run import failed_rows
+    from dims.sampling.store.chunks import failed_rows
 
     failed = failed_rows(draws)
     if as_json:
