@@ -178,8 +178,10 @@ def test_a_manifest_of_the_first_version_says_that_something_changed(finished):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"max_time": -1.0}, {"max_time": float("nan")}, {"seed": -1}, {"seed": 2**64}]
-    + [{"tolerance": -1.0}, {"save_at": (3.0,)}, {"solver": "euler"}, {"engine": "spark"}],
+    [
+        *({"max_time": -1.0}, {"max_time": float("nan")}, {"seed": -1}, {"seed": 2**64}),
+        *({"tolerance": -1.0}, {"save_at": (3.0,)}, {"solver": "euler"}, {"engine": "spark"}),
+    ],
     ids=str,
 )
 def test_refused_arguments_leave_nothing_behind(posterior, tmp_path, wrong):

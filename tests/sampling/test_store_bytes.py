@@ -1,4 +1,4 @@
-"""Files that are the same byte for byte, and that others may read where they may read the folder."""
+"""Files are the same byte for byte, and others may read them where they may read the folder."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_chunk_of_another_run_is_refused(posterior, finished, tmp_path):
     store, _ = finished
     sample(posterior, tmp_path / "other", seed=1)
     chunks(store)[2].write_bytes(chunks(tmp_path / "other")[2].read_bytes())
-    with pytest.raises(dims.DrawsFileError, match="chunk_00002.*another run"):
+    with pytest.raises(dims.DrawsFileError, match=r"chunk_00002.*another run"):
         dims.load(store, network())
 
 
@@ -86,7 +86,7 @@ def test_draws_that_were_tried_again_are_taken(posterior, tmp_path, monkeypatch)
 
 
 def test_an_extended_run_is_loaded_whole(posterior, finished):
-    store, draws = finished
+    store, _ = finished
     settings = {"friction": 1.0, "max_time": 0.5, "settle": "none", "certify": False}
     longer = posterior.sample(COUNT + 2, store=store, chunk_size=3, progress=False, **settings)
     with warnings.catch_warnings():

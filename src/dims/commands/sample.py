@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 import warnings
 from collections import Counter
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -218,17 +219,16 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Schedulers end jobs with SIGTERM: as good as Ctrl-C."""
+    """Schedulers end jobs with SIGTERM, terminals that close with SIGHUP: as good as Ctrl-C."""
+    from dims.mechanics.interrupts import SIGNALS
 
-    def stop(*_: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
+    ended = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        ended = []
+    for number in ended:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in ended:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The chunks of a run: which rows each holds, the mark in its file, and how they are put together."""
+"""The chunks of a run: the rows of each, the mark in its file, and how they are put together."""
 
 from __future__ import annotations
 

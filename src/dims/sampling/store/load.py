@@ -82,7 +82,8 @@ def _finished_jobs(place: Path, manifest: dict[str, Any]) -> list[Job]:
     if type(size) is not int or not 1 <= size <= ends[-1] + 10**7:
         raise StoreError(f"{place}: its manifest has no size of chunks")
     names = {path.name for path in place.glob("chunk_*.safetensors")}
-    found, missing = [], []
+    found: list[Job] = []
+    missing: list[Job] = []
     for job in jobs_of(ends, size):
         if len(found) == len(names):
             break

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dims.errors import DrawsFileError, StoreError, StoreWarning
+from dims.mechanics.interrupts import held, stoppable
 from dims.mechanics.metric.choice import ROW_BYTES
 from dims.sampling.draws import Draws, load
 from dims.sampling.engine import Job
@@ -59,7 +60,7 @@ def sample_in_store(
     place = Path(folder)
     make_folder(place)
     wanted = {"chunk_size": chunk_size, **run}
-    with locked(place) as writable, _nothing_left_of_a_refused_run(place):
+    with stoppable(), locked(place) as writable, _nothing_left_of_a_refused_run(place):
         manifest = agree(place, wanted, draws, writable, sampler.current_settings)
         if writable:
             _sweep(place)
@@ -114,7 +115,8 @@ class _Store:
         done = sum(len(job.rows) for job in found)
         missing = [replace(job, checkpoint=self._checkpoint(job)) for job in missing]
         for job, draws in compute(missing, self.threads, done) if missing else ():
-            self._keep(job, draws)
+            with held():
+                self._keep(job, draws)
             found[job] = draws
         return {job: found[job] for job in jobs}
 
