@@ -80,7 +80,43 @@ def test_a_signal_keeps_the_state_of_the_chunk(posterior, tmp_path, number, how)
     assert (tmp_path / "stopped" / PARTIAL).exists()
     rest = Sends(None, 0)
     run(posterior, tmp_path / "stopped", rest, **how)
-    assert rest.seen == whole.seen - at + 1  # with the report that a chunk is finished
+    assert rest.seen == whole.seen - at  # not one look is done twice
+    assert chunk(tmp_path / "stopped") == chunk(tmp_path / "quiet")
+
+
+def test_a_compiled_chunk_is_kept_too(posterior, tmp_path, monkeypatch):
+    """With the batch sizes of compiled steps; the compiler itself takes a minute, see below."""
+    monkeypatch.setattr("dims.mechanics.stepper.compile_for", lambda device, tick: tick)
+    how, whole, rest = {"compile": True, "max_time": 2.0}, Sends(None, 0), Sends(None, 0)
+    run(posterior, tmp_path / "quiet", whole, **how)
+    with pytest.raises(KeyboardInterrupt):
+        run(posterior, tmp_path / "stopped", Sends(signal.SIGINT, 2), **how)
+    run(posterior, tmp_path / "stopped", rest, **how)
+    assert rest.seen == whole.seen - 2 > 0
+    assert chunk(tmp_path / "stopped") == chunk(tmp_path / "quiet")
+
+
+COMPILED = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+import test_store, test_store_signals as signals
+posterior = test_store.make_posterior()
+signals.run(posterior, Path({store!r}), signals.Sends({number}, {at}), compile=True, max_time=2.0)
+"""
+
+
+@pytest.mark.slow
+def test_a_compiled_chunk_goes_on_in_another_process(tmp_path):
+    """There the compiler sees the smaller batch first."""
+    for store, number, at in (("quiet", None, 0), ("stopped", 2, 3), ("stopped", None, 0)):
+        place = str(tmp_path / store)
+        program = COMPILED.format(
+            tests=str(Path(__file__).parent), store=place, number=number, at=at
+        )
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=False)
+        assert (done.returncode != 0) == (number is not None)
+        assert (tmp_path / store / PARTIAL).exists() == (number is not None)
     assert chunk(tmp_path / "stopped") == chunk(tmp_path / "quiet")
 
 
@@ -139,11 +175,15 @@ def test_a_chunk_that_is_being_written_is_written(posterior, tmp_path, monkeypat
 
 def test_an_interrupt_waits_until_a_held_block_ends():
     done = []
-    with pytest.raises(KeyboardInterrupt), stoppable():
+
+    def work() -> None:
         with held(), held():
             signal.raise_signal(signal.SIGHUP)
             done.append("whole")
         done.append("not reached")
+
+    with stoppable(), pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["whole"]
     with held():  # nothing is left over
         pass

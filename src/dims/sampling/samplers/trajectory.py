@@ -104,8 +104,7 @@ class TrajectorySampler(Sampler):
             metric="euclidean" if metric is None else metric,
             numbers=start.numbers,
             progress=progress,
-            # Compiled for another number of rows first, the same step would round differently.
-            checkpoint=None if self.compile else start.checkpoint,
+            checkpoint=start.checkpoint,
         )
 
     def travel(
