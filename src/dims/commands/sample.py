@@ -97,7 +97,7 @@ def sample(
         end(f"--follow: draws by {method.value} have no trajectories; leave it out")
     began = time.monotonic()
     with _exit_codes(store), _stoppable():
-        posterior = _fit(entry, device, curvature.value, refine, engine)
+        posterior = _fit(entry, device, curvature.value, refine, engine, quiet)
         how: dict[str, Any] = {"friction": friction, "gravity": gravity, "max_time": max_time}
         how |= {"seed": seed, "store": store, "chunk_size": chunk_size, "progress": not quiet}
         how |= {"tolerance": tolerance, "save_at": _times(save_at), "retry_failed": retry_failed}
@@ -133,7 +133,7 @@ def _exit_codes(store: Path) -> Iterator[None]:
 
 
 def _fit(
-    entry: str, device: str | None, curvature: str, refine: bool, engine: EngineName
+    entry: str, device: str | None, curvature: str, refine: bool, engine: EngineName, quiet: bool
 ) -> Posterior:
     import torch
 
@@ -152,7 +152,7 @@ def _fit(
         from dims.sampling.engine.cluster import send_source
 
         send_source(module)
-    return fit(model, data, likelihood, curvature=curvature, refine=refine)
+    return fit(model, data, likelihood, curvature=curvature, refine=refine, progress=not quiet)
 
 
 def _follow(

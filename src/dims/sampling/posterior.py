@@ -142,7 +142,7 @@ class Posterior:
             compile: See `DiMS` and `RLA`.
             metric: See `DiMS` and `RLA`.
             seed: Draw i depends on (seed, i) only.
-            progress: Show a bar in a terminal, or a function to call.
+            progress: Show a bar, or a line now and then in a log; or a function to call.
             store: Folder that keeps finished chunks; the same call resumes an interrupted run.
             chunk_size: Draws computed and kept together.
             engine: None (this process), "ray" or `dims.Ray(...)`.

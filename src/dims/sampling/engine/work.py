@@ -23,6 +23,7 @@ Name = TypeVar("Name")
 Result = TypeVar("Result")
 
 
+@runtime_checkable
 class KeptCheckpoint(Checkpoint, Protocol):
     """A checkpoint that can also be told to keep what was offered last, before a run leaves."""
 
