@@ -75,16 +75,11 @@ def fit(
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
     noise_std = given_noise(likelihood, noise_std)
-    surface = LossSurface(
-        model,
-        data,
-        with_noise(likelihood, noise_std),
-        1.0 if prior_precision is None else prior_precision,
-        effective_points=effective_points,
-        loss_scale=loss_scale,
-        parameters=parameters,
-    )
     open_prior = prior_structure if prior_precision is None else None
+    prior = 1.0 if prior_precision is None else prior_precision
+    scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
+    noisy = with_noise(likelihood, noise_std)
+    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
     return _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
 
 

@@ -20,6 +20,7 @@ from dims.mechanics.dynamics import Friction
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors, Vector, check_integer
+from dims.prediction.showing import Shown
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.perturbations import check_seed, perturbations
@@ -33,8 +34,8 @@ from dims.surface.loss import LossSurface
 __all__ = ["Posterior"]
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Shown):
     """A trained network with the curvature of its loss: everything that sampling needs.
 
     `dims.fit` makes it.
@@ -58,6 +59,14 @@ class Posterior:
     gradient: Vector
     log_marginal_likelihood: float
     evidence: EvidenceFit | None
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            **self.surface._facts(),
+            "curvature": type(self.curvature).__name__,
+            "gradient_norm": self.gradient_norm,
+            "log_marginal_likelihood": self.log_marginal_likelihood,
+        }
 
     @property
     def prior_precision(self) -> float | Tensor:

@@ -15,6 +15,7 @@ from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, Vector
 from dims.model.training_data import Inputs
 from dims.prediction.predictive import Predictive
+from dims.prediction.showing import shown_text
 from dims.sampling.draws.fields import (
     LINEARISED_METHODS,
     ROW_LISTS,
@@ -154,6 +155,9 @@ class Draws:
 
     def __repr__(self) -> str:
         return f"Draws({len(self)} by {self.method!r}, {self.parameters.shape[1]} parameters)"
+
+    def _repr_html_(self) -> str:
+        return shown_text(self.summary())
 
     @property
     def linearised(self) -> bool:

@@ -142,11 +142,11 @@ class _Store:
             with with_threads(self.threads):  # θ* is measured again, for the header
                 marked.save(path, overwrite=True)
         except OSError as error:
-            raise OSError(
-                error.errno,
+            said = (
                 f"{path}: {job} could not be kept ({error.strerror or error}); the chunks before "
-                "are safe: make room or make it writable, then make the same call again",
-            ) from error
+                "are safe: make room or make it writable, then make the same call again"
+            )
+            raise OSError(*(() if error.errno is None else (error.errno,)), said) from error
         self._checkpoint(job).path.unlink(missing_ok=True)
 
     def _stored(self, job: Job) -> Draws | None:
