@@ -34,6 +34,7 @@ from dims.sampling.store import checkpoint
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "benchmarks" / "kills.json"
 CHUNK = 4
+MINUTE = checkpoint.EVERY
 KINDS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 
 
@@ -127,17 +128,19 @@ def _seconds(posterior: dims.Posterior, store: Path, draws: int) -> float:
 def measure(kills: dict[str, int], draws: int, every: float) -> dict[str, object]:
     """All series, and whether each of their runs left the files of the quiet one."""
     place = Path(tempfile.mkdtemp())
-    checkpoint.EVERY = every  # states are written often, so that kills hit their writing as well
     record: dict[str, object] = {"python": platform.python_version(), "torch": torch.__version__}
     try:
         expected = quiet(place / "quiet", draws)
         posterior = problem()
         for name, number in KINDS.items():
             (place / name).mkdir()
+            # Often for kill -9, so that kills hit the writing as well; SIGTERM writes by itself.
+            checkpoint.EVERY = every if number is signal.SIGKILL else MINUTE
             found = series(posterior, number, kills[name], draws, place / name)
             equal = [files == expected for files in found.pop("files")]  # type: ignore[attr-defined]
             record[name] = {**found, "runs_with_equal_files": sum(equal)}
     finally:
+        checkpoint.EVERY = MINUTE
         shutil.rmtree(place)
     return {**record, "sha256": expected}
 

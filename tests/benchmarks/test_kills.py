@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 import kills
-from dims.sampling.store import checkpoint
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_killed_runs_leave_the_files_of_a_quiet_one(monkeypatch) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY", checkpoint.EVERY)  # back to what it was afterwards
+def test_killed_runs_leave_the_files_of_a_quiet_one() -> None:
     record = kills.measure({"kill -9": 2, "SIGTERM": 1}, draws=5, every=0.02)
     for name, number in (("kill -9", 2), ("SIGTERM", 1)):
         series = record[name]

@@ -27,7 +27,8 @@ from dims.commands.pages.html import page_html
 from dims.commands.pages.parts import column, table
 from dims.commands.pages.read import read_page
 from dims.errors import ReportError
-from draws_problems import mlp, random_inputs
+from dims.sampling.draws.names import parameter_names
+from draws_problems import mlp, problem, random_inputs
 
 
 class Tags(HTMLParser):
@@ -115,6 +116,25 @@ def test_draws_have_a_row_each_with_their_certificates(tmp_path):
     offsets = load_file(saved)["parameters"] - load_file(saved)["map_parameters"]
     shown = torch.linalg.svdvals(torch.tensor(places, dtype=torch.float64))
     torch.testing.assert_close(shown, torch.linalg.svdvals(offsets)[:2], rtol=1e-4, atol=0)
+
+
+def test_parameters_have_names_and_those_that_vary_most_come_first(tmp_path):
+    saved = saved_draws(tmp_path)
+    page = read_page(saved)
+    shown = table_of(page, "parameters")
+    thetas = load_file(saved)["parameters"]
+    names = list(
+        parameter_names(
+            (name, p.shape) for name, p in problem("one output")[0].module.named_parameters()
+        )
+    )
+    spread = thetas.std(0)
+    first = shown["rows"][0]
+    assert first[0] == names[int(spread.argmax())]
+    values = thetas[:, int(spread.argmax())]
+    expected = [float(values.mean()), float(spread.max()), float(values.min()), float(values.max())]
+    assert first[2:] == pytest.approx(expected, rel=1e-3)
+    assert [row[3] for row in shown["rows"]] == sorted((r[3] for r in shown["rows"]), reverse=True)
 
 
 def test_a_store_shows_its_finished_chunks(tmp_path):

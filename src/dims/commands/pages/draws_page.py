@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.commands.pages.parameters_table import parameters_table
 from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
 from dims.commands.pages.style import LABELS
 from dims.errors import DrawsFileError, ReportError
@@ -60,6 +61,8 @@ class SavedDraws:
     verdict: list[str]
     numbers: dict[str, Tensor]  # (S,) each
     offsets: Tensor  # θ − θ* of the first draws, (n, K)
+    theta: Tensor  # θ*, (K,)
+    tensors: list[tuple[str, list[int]]]  # names and shapes of what θ holds
 
 
 def read_draws(path: Path) -> SavedDraws:
@@ -100,6 +103,8 @@ def read_draws(path: Path) -> SavedDraws:
         verdict=list(header.verdict) if header.verdict else ["none"] * rows,
         numbers={name: tensors[name] for name in (*ROW_NUMBERS, "evaluations")},
         offsets=parameters[:SHOWN_PLACES] - tensors["map_parameters"],
+        theta=tensors["map_parameters"],
+        tensors=[(each.name, each.shape) for each in header.entries if each.role == "sampled"],
     )
 
 
@@ -198,7 +203,7 @@ def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[st
         "subtitle": "How each draw ended, and whether it is a minimum.",
         "facts": facts,
         "advice": _advice(draws),
-        "tables": [_draws_table(draws)],
+        "tables": [_draws_table(draws), *_parameters(draws)],
         "runs": [run],
         "citation": CITATION,
     }
@@ -218,6 +223,11 @@ def _draws_table(draws: SavedDraws) -> dict[str, Any]:
     note = "Click a column head to sort. Filter by status and verdict."
     filters = ("status", "verdict")
     return table("draws", "Draws and their certificates", note, columns, rows, filters)
+
+
+def _parameters(draws: SavedDraws) -> list[dict[str, Any]]:
+    made = parameters_table(draws.tensors, draws.theta, draws.offsets)
+    return [made] if made["rows"] else []
 
 
 def _advice(draws: SavedDraws) -> list[str]:

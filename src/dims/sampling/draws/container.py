@@ -276,7 +276,8 @@ class Draws:
         """The draws as an ArviZ DataTree: one chain, `posterior` and `sample_stats`.
 
         Returns:
-            An `xarray.DataTree`; saved times are a dimension `time`.
+            An `xarray.DataTree`; parameters have names such as "0.weight[3, 2]" (numbers, if there
+            are more than a million), and saved times are a dimension `time`.
 
         Raises:
             ImportError: arviz-base is not installed.
