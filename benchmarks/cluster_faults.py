@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -41,43 +40,22 @@ import kills
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "benchmarks" / "cluster.json"
 NODES = 3
-DISK = 48  # KiB: the manifest and some chunks
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+LONGEST_LIFE = 5.0  # seconds until the next node is killed, at most
+DISK = 512  # KiB
 
 
 @contextmanager
 def cluster_of(nodes: int) -> Iterator[Cluster]:
     """A head and other nodes, each with one CPU."""
-    quiet = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={**quiet, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     for _ in range(nodes - 1):
-        cluster.add_node(**quiet)
+        cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     try:
         yield cluster
     finally:
         cluster.shutdown()
-
-
-class NodeKiller(threading.Thread):
-    """Kills a node other than the head at random moments, and starts another in its place."""
-
-    def __init__(self, cluster: Cluster, times: int, longest: float) -> None:
-        super().__init__(daemon=True)
-        self.cluster, self.times, self.longest = cluster, times, longest
-        self.killed, self.over = 0, threading.Event()
-        self.busy = threading.Event()  # set while chunks are computed
-
-    def run(self) -> None:
-        generator = random.Random(0)
-        while self.killed < self.times and not self.over.is_set():
-            self.busy.wait()
-            self.over.wait(generator.uniform(0, self.longest))
-            if not self.busy.is_set():
-                continue
-            node = generator.choice(sorted(self.cluster.worker_nodes, key=id))
-            self.cluster.remove_node(node, allow_graceful=False)
-            self.killed += 1
-            self.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
 
 
 def sample(posterior: dims.Posterior, store: Path, draws: int, address: str) -> None:
@@ -86,27 +64,26 @@ def sample(posterior: dims.Posterior, store: Path, draws: int, address: str) -> 
     posterior.sample(draws, store=store, engine=engine, **how)
 
 
-def lose_nodes(posterior: dims.Posterior, place: Path, times: int, draws: int) -> dict[str, Any]:
-    """Runs on a cluster whose nodes die, until so many have."""
-    ended, began = [], time.monotonic()
+def lose_nodes(place: Path, times: int, draws: int) -> dict[str, Any]:
+    """Runs on a cluster whose nodes die at random moments, until so many have."""
+    ended, began, killed = [], time.monotonic(), 0
+    generator = random.Random(0)
     with cluster_of(NODES) as cluster:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-        killer = NodeKiller(cluster, times, longest=6.0)
-        killer.start()
-        try:
-            while killer.killed < times or not ended:
-                store = place / f"run{len(ended)}"
-                killer.busy.set()
-                sample(posterior, store, draws, cluster.address)
-                killer.busy.clear()
-                ended.append(kills.sums(store))
-        finally:
-            killer.over.set()
-            killer.busy.set()
-            killer.join()
-            ray.shutdown()
+        while killed < times or not ended:
+            store = place / f"run{len(ended)}"
+            program = _program(cluster.address, store, draws)
+            while program.poll() is None:
+                time.sleep(generator.uniform(0, LONGEST_LIFE))
+                if killed < times and store.exists() and program.poll() is None:
+                    node = generator.choice(list(cluster.worker_nodes))
+                    cluster.remove_node(node, allow_graceful=False)
+                    killed += 1
+                    cluster.add_node(**NODE)
+            if program.returncode != 0:
+                sys.exit(f"a run on a cluster that loses nodes ended with {program.returncode}")
+            ended.append(kills.sums(store))
     seconds = round(time.monotonic() - began, 1)
-    return {"kills": killer.killed, "runs": len(ended), "seconds": seconds, "files": ended}
+    return {"kills": killed, "runs": len(ended), "seconds": seconds, "files": ended}
 
 
 def drive(address: str, store: str, draws: int) -> None:
@@ -180,7 +157,7 @@ def measure(node_kills: int, draws: int) -> dict[str, Any]:
         faults = {
             "disk full": lambda: fill_the_disk(posterior, place / "disk", draws),
             "head killed": lambda: lose_the_head(place / "head", draws),
-            "nodes killed": lambda: lose_nodes(posterior, place, node_kills, draws),
+            "nodes killed": lambda: lose_nodes(place, node_kills, draws),
         }
         for name, fault in faults.items():
             found = fault()
@@ -195,7 +172,7 @@ def measure(node_kills: int, draws: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--node-kills", type=int, default=10)
-    parser.add_argument("--draws", type=int, default=24)
+    parser.add_argument("--draws", type=int, default=60)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", dims.DimsWarning)
     record = measure(arguments.node_kills, arguments.draws)
