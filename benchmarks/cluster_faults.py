@@ -30,6 +30,8 @@ from typing import Any
 # A program whose cluster is gone gives up after so many seconds. Read when Ray is imported.
 os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Other programs of this machine must not take this cluster for theirs.
+os.environ.setdefault("RAY_TMPDIR", tempfile.mkdtemp(prefix="ray"))
 
 import ray
 from ray.cluster_utils import Cluster
