@@ -175,10 +175,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--node-kills", type=int, default=10)
     parser.add_argument("--draws", type=int, default=60)
+    parser.add_argument("--out", type=Path, default=RESULT)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", dims.DimsWarning)
     record = measure(arguments.node_kills, arguments.draws)
-    RESULT.write_text(json.dumps(record, indent=1) + "\n")
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

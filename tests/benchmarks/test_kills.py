@@ -1,4 +1,4 @@
-"""The series of kills, with few of them: files are those of a quiet run."""
+"""The series of kills: files are those of a quiet run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import pytest
 
 import kills
 
+SERIES = [
+    (2, 1, 6),
+    pytest.param(50, 20, 12, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+]
+
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_killed_runs_leave_the_files_of_a_quiet_one() -> None:
-    record = kills.measure({"kill -9": 2, "SIGTERM": 1}, draws=5, every=0.02)
-    for name, number in (("kill -9", 2), ("SIGTERM", 1)):
+@pytest.mark.parametrize(("killed", "ended", "draws"), SERIES)
+def test_killed_runs_leave_the_files_of_a_quiet_one(killed, ended, draws) -> None:
+    numbers = {"kill -9": killed, "SIGTERM": ended}
+    record = kills.measure(numbers, draws, every=0.02)
+    for name, number in numbers.items():
         series = record[name]
         assert series["kills"] == number
         assert series["runs_with_equal_files"] == series["runs"] >= 1
-    assert len(record["sha256"]) == 3
+    assert len(record["sha256"]) == 1 + -(-draws // kills.CHUNK)
+    if killed >= 50:  # the moments were spread over the whole run
+        assert {place[0] for place in record["kill -9"]["where"]} >= {"0", "1", "2"}
