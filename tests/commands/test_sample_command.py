@@ -263,7 +263,12 @@ def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, e
 
 @pytest.mark.parametrize(
     ("engine", "number"),
-    [("local", signal.SIGTERM), pytest.param("ray", signal.SIGINT, marks=pytest.mark.slow)],
+    [
+        ("local", signal.SIGTERM),
+        pytest.param("local", signal.SIGHUP, marks=pytest.mark.slow),
+        pytest.param("ray", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("ray", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_ends_a_run_so_that_it_can_go_on(entry, tmp_path, engine, number):
     store = tmp_path / "run"
