@@ -15,6 +15,8 @@ from test_store import make_posterior, sample
 from dims.sampling.engine import InProcess
 from dims.sampling.files import write_tensors_atomically, write_text_atomically
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 
 def sums(store: Path) -> dict[str, str]:
     files = [path for path in store.iterdir() if path.name != "lock"]

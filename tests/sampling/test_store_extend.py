@@ -14,6 +14,8 @@ from dims.sampling.engine import Work
 from dims.sampling.store.chunks import jobs_of
 from dims.sampling.store.manifest import extended
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 
 @pytest.fixture(scope="module")
 def posterior() -> dims.Posterior:

@@ -15,6 +15,8 @@ import dims
 from dims.sampling.engine import Work
 from dims.sampling.store.chunks import failed_rows
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 
 @pytest.fixture(scope="module")
 def posterior() -> dims.Posterior:

@@ -18,7 +18,7 @@ import dims
 from dims.mechanics.interrupts import SIGNALS, held, stoppable
 
 PARTIAL = "partial_00000.safetensors"
-pytestmark = pytest.mark.usefixtures("_raising", "_never_by_itself")
+pytestmark = pytest.mark.usefixtures("without_shape_checks", "_raising", "_never_by_itself")
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +122,8 @@ def test_a_compiled_chunk_goes_on_in_another_process(tmp_path):
 
 def test_a_moving_metric_is_kept_too(posterior, tmp_path, monkeypatch):
     """Its frames change in place; where they are chosen, a signal waits."""
-    metric = dims.MovingMetric(turn=0.3, flat_curvature=0.1)
-    quiet = run(posterior, tmp_path / "quiet", Sends(None, 0), metric=metric)
+    how = {"metric": dims.MovingMetric(turn=0.3, flat_curvature=0.1), "max_time": 0.3}
+    quiet = run(posterior, tmp_path / "quiet", Sends(None, 0), **how)
     assert (quiet.gradient_equivalents > quiet.evaluations).any()
     choose, calls = dims.MovingMetric.refresh, []
 
@@ -136,8 +136,8 @@ def test_a_moving_metric_is_kept_too(posterior, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(dims.MovingMetric, "refresh", refresh)
         with pytest.raises(KeyboardInterrupt):
-            run(posterior, tmp_path / "stopped", Sends(None, 0), metric=metric)
-    again = run(posterior, tmp_path / "stopped", Sends(None, 0), metric=metric)
+            run(posterior, tmp_path / "stopped", Sends(None, 0), **how)
+    again = run(posterior, tmp_path / "stopped", Sends(None, 0), **how)
     for name in ("parameters", "loss", "evaluations", "metric_length", "energy_violation"):
         assert torch.equal(getattr(again, name), getattr(quiet, name)), name
 
