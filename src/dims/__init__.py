@@ -55,12 +55,13 @@ try:
         RegressionPredictive,
     )
     from dims.sampling.certificate import certify
-    from dims.sampling.draws import Draws, load
+    from dims.sampling.draws import Draws
     from dims.sampling.engine import Ray
     from dims.sampling.fit import fit
     from dims.sampling.posterior import Posterior
     from dims.sampling.samplers import LA, RLA, DiMS, LinLA, Sampler
     from dims.sampling.settle import settle
+    from dims.sampling.store.load import load
     from dims.surface.function import Surface
     from dims.surface.loss import LossSurface
 finally:

@@ -225,7 +225,7 @@ def test_another_run_in_the_store_is_exit_code_2(entry, tmp_path):
     assert sample(entry, tmp_path / "run")[0] == 0
     code, _, error = sample(entry, tmp_path / "run", "--seed", "1")
     assert code == 2
-    assert "holds another run (seed 0 there and 1 here)" in error
+    assert "holds another run: seed is 0 there and 1 here; give the same values" in error
 
 
 def test_failed_draws_are_exit_code_3_until_they_are_retried(entry, tmp_path, monkeypatch):
@@ -263,7 +263,12 @@ def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, e
 
 @pytest.mark.parametrize(
     ("engine", "number"),
-    [("local", signal.SIGTERM), pytest.param("ray", signal.SIGINT, marks=pytest.mark.slow)],
+    [
+        ("local", signal.SIGTERM),
+        pytest.param("local", signal.SIGHUP, marks=pytest.mark.slow),
+        pytest.param("ray", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("ray", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_ends_a_run_so_that_it_can_go_on(entry, tmp_path, engine, number):
     store = tmp_path / "run"

@@ -227,17 +227,14 @@ def _check_budget(solver: Solver) -> None:
 class _Memory:
     """A checkpoint that keeps every state, and offers one of them."""
 
-    def __init__(self, offer: dict[str, Tensor] | None = None) -> None:
-        self.offer, self.kept = offer, list[dict[str, Tensor]]()
+    def __init__(self, start: dict[str, Tensor] | None = None) -> None:
+        self.start, self.kept = start, list[dict[str, Tensor]]()
 
     def load(self) -> dict[str, Tensor] | None:
-        return self.offer
+        return self.start
 
-    def due(self) -> bool:
-        return True
-
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        self.kept.append({name: tensor.clone() for name, tensor in tensors.items()})
+    def offer(self, pack: Callable[[], dict[str, Tensor]]) -> None:
+        self.kept.append({name: tensor.clone() for name, tensor in pack().items()})
 
     def refuse(self, error: SnapshotError) -> None:
         raise AssertionError(f"a state does not fit into its own checkpoint: {error}")

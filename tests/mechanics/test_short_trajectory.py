@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -100,11 +101,8 @@ class Offered:
     def load(self) -> dict[str, Tensor]:
         return self.tensors
 
-    def due(self) -> bool:
-        return False
-
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        raise NotImplementedError
+    def offer(self, pack: Callable[[], dict[str, Tensor]]) -> None:
+        pass
 
     def refuse(self, error: SnapshotError) -> None:
         raise error

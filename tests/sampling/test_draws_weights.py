@@ -13,7 +13,7 @@ from torch import Tensor
 
 import dims
 from dims.sampling.draws import storage
-from dims.sampling.store.run import join
+from dims.sampling.store.chunks import join
 from draws_problems import assert_same, draws_of, mlp, problem
 
 WEIGHTS = torch.tensor([0.1, 0.0, 0.4, 0.3, 0.2], dtype=torch.float64)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -103,10 +104,11 @@ def test_an_interrupted_run_goes_on_where_it_stopped(fitted, tmp_path):
     torch.testing.assert_close(draws.parameters, old.parameters, **CLOSE)
 
 
-@pytest.mark.parametrize("change", [{"settle": "full"}, {"friction": 2.0}, {"save_at": (0.1,)}])
+@pytest.mark.parametrize("change", [{"settle": "full"}, {"friction": 2.0}, {"save_at": [0.1]}])
 def test_other_settings_than_the_old_ones_are_refused(fitted, tmp_path, change):
     store = copied("unsettled", tmp_path)
-    with pytest.raises(dims.StoreError, match="settings"):
+    ((name, value),) = change.items()
+    with pytest.raises(dims.StoreError, match=rf"{name} is .* and {re.escape(json.dumps(value))}"):
         resume(fitted, store, "unsettled", **{"settle": "none"} | change)
 
 
@@ -114,5 +116,18 @@ def test_another_torch_is_refused_by_name(fitted, tmp_path):
     store = copied("interrupted", tmp_path)
     manifest = json.loads((store / "manifest.json").read_text()) | {"torch": "0.4"}
     (store / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(dims.StoreError, match=r'torch "0.4" there and'):
+    with pytest.raises(dims.StoreError, match=r'torch is "0.4" there and'):
         resume(fitted, store, "interrupted", "none")
+
+
+def test_an_old_run_is_extended(fitted, tmp_path):
+    store = copied("unsettled", tmp_path)
+    if not same_torch(store):
+        pytest.skip("the fixture is of another torch")
+    old = {path.name: path.read_bytes() for path in store.glob("chunk_*")}
+    how = {"chunk_size": CHUNK, "progress": False, "settle": "none"} | RUNS["unsettled"]
+    longer = fitted.sample(DRAWS + 2, store=store, **how)
+    assert {name: (store / name).read_bytes() for name in old} == old
+    assert json.loads((store / "manifest.json").read_text())["draws"] == [DRAWS, DRAWS + 2]
+    fresh = fitted.sample(DRAWS + 2, store=tmp_path / "fresh", **how)
+    torch.testing.assert_close(longer.parameters, fresh.parameters, **CLOSE)

@@ -101,7 +101,7 @@ def test_a_sampler_from_outside_works_with_stores_files_and_predictions(posterio
     kept = {"store": tmp_path / "run", "chunk_size": 2, "seed": 1, "progress": False}
     stored = posterior.sample(4, Tempered(4.0), **kept)
     assert torch.equal(stored.parameters, draws.parameters)
-    with pytest.raises(dims.StoreError, match="settings"):
+    with pytest.raises(dims.StoreError, match=r"temperature is 4.0 there and 3.0 here"):
         posterior.sample(4, Tempered(3.0), **kept)
     assert posterior.sample(4, Tempered(4.0), **kept, retry_failed=True).status == [None] * 4
 

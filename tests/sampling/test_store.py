@@ -14,14 +14,16 @@ from torch import nn
 
 import dims
 from dims.sampling.engine import Work
-from dims.sampling.store.run import failed_rows
+from dims.sampling.store.chunks import failed_rows
 
 COUNT, CHUNK = 7, 3
 
 
-def make_posterior(prior: float = 0.5, refine: bool = False) -> dims.Posterior:
-    torch.manual_seed(0)
-    inputs = torch.linspace(-1, 1, 10, dtype=torch.float64).unsqueeze(-1)
+def make_posterior(
+    prior: float = 0.5, refine: bool = False, seed: int = 0, data: int = 10
+) -> dims.Posterior:
+    torch.manual_seed(seed)
+    inputs = torch.linspace(-1, 1, data, dtype=torch.float64).unsqueeze(-1)
     model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dims.NotAMinimumWarning)
@@ -134,7 +136,13 @@ def test_a_chunk_of_another_run_is_not_used(posterior, finished, tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"seed": 1}, "seed"), ({"friction": 2.0}, "settings"), ({"max_time": 1.0}, "settings")],
+    [
+        ({"seed": 1}, "seed is 0 there and 1 here"),
+        ({"friction": 2.0}, "friction is 1.0 there and 2.0 here"),
+        ({"max_time": 1.0}, "max_time is 0.5 there and 1.0 here"),
+        ({"friction": dims.ConstantFriction(1.0)}, 'friction is 1.0 there and {"class": "Const'),
+        ({"metric": dims.MovingMetric()}, 'metric is "euclidean" there'),
+    ],
 )
 def test_another_run_is_refused_by_name(posterior, finished, change, named):
     store, _ = finished
@@ -144,10 +152,54 @@ def test_another_run_is_refused_by_name(posterior, finished, change, named):
     assert {path: path.read_bytes() for path in store.iterdir()} == before
 
 
-def test_another_posterior_is_refused(finished):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"prior": 0.6}, "the prior, the noise or the likelihood changed; train once and load"),
+        ({"seed": 1}, "the trained weights changed; train once and load the weights"),
+        ({"data": 11}, "the training data changed;"),
+    ],
+)
+def test_another_posterior_is_refused_and_what_changed_is_named(finished, change, said):
     store, _ = finished
-    with pytest.raises(dims.StoreError, match="fingerprint"):
-        sample(make_posterior(prior=0.6), store)
+    with pytest.raises(dims.StoreError, match=f"holds another run: {said}"):
+        sample(make_posterior(**change), store)
+
+
+def test_a_manifest_of_the_first_version_says_that_something_changed(finished):
+    store, _ = finished
+    manifest = json.loads((store / "manifest.json").read_text())
+    old = {**manifest, "version": 1, "count": COUNT}
+    del old["parts"], old["draws"]
+    (store / "manifest.json").write_text(json.dumps(old))
+    with pytest.raises(dims.StoreError, match="the network, its weights or its data changed"):
+        sample(make_posterior(seed=1), store)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"max_time": -1.0}, {"max_time": float("nan")}, {"seed": -1}, {"seed": 2**64}),
+        *({"tolerance": -1.0}, {"save_at": (3.0,)}, {"solver": "euler"}, {"engine": "spark"}),
+    ],
+    ids=str,
+)
+def test_refused_arguments_leave_nothing_behind(posterior, tmp_path, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        sample(posterior, tmp_path / "run", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_fails_at_its_first_chunk_leaves_no_manifest(posterior, tmp_path, monkeypatch):
+    def refuse(self, job, report=None):
+        raise ValueError("my_solver: no such setting")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Work, "compute", refuse)
+        with pytest.raises(ValueError, match="my_solver"):
+            sample(posterior, tmp_path)
+    assert not (tmp_path / "manifest.json").exists()
+    assert len(sample(posterior, tmp_path, seed=1)) == COUNT
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "x" * (2**20 + 1), '{"count": 1}'])

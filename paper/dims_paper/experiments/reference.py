@@ -6,6 +6,7 @@ The reference solver is dopri5 at the published tolerances.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -132,12 +133,11 @@ class Stopwatch:
         self.before = float(tensors.pop("seconds"))
         return tensors
 
-    def due(self) -> bool:
-        return time.perf_counter() - self.last >= self.every
-
-    def save(self, tensors: dict[str, Tensor]) -> None:
+    def offer(self, pack: Callable[[], dict[str, Tensor]]) -> None:
+        if time.perf_counter() - self.last < self.every:
+            return
         seconds = torch.tensor(self.seconds, dtype=torch.float64)
-        save_tensors({**tensors, "seconds": seconds}, self.path)
+        save_tensors({**pack(), "seconds": seconds}, self.path)
         self.last = time.perf_counter()
 
     def refuse(self, error: dims.SnapshotError) -> None:

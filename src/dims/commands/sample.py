@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 import warnings
 from collections import Counter
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -96,7 +97,7 @@ def sample(
         end(f"--follow: draws by {method.value} have no trajectories; leave it out")
     began = time.monotonic()
     with _exit_codes(store), _stoppable():
-        posterior = _fit(entry, device, curvature.value, refine, engine)
+        posterior = _fit(entry, device, curvature.value, refine, engine, quiet)
         how: dict[str, Any] = {"friction": friction, "gravity": gravity, "max_time": max_time}
         how |= {"seed": seed, "store": store, "chunk_size": chunk_size, "progress": not quiet}
         how |= {"tolerance": tolerance, "save_at": _times(save_at), "retry_failed": retry_failed}
@@ -132,7 +133,7 @@ def _exit_codes(store: Path) -> Iterator[None]:
 
 
 def _fit(
-    entry: str, device: str | None, curvature: str, refine: bool, engine: EngineName
+    entry: str, device: str | None, curvature: str, refine: bool, engine: EngineName, quiet: bool
 ) -> Posterior:
     import torch
 
@@ -151,7 +152,7 @@ def _fit(
         from dims.sampling.engine.cluster import send_source
 
         send_source(module)
-    return fit(model, data, likelihood, curvature=curvature, refine=refine)
+    return fit(model, data, likelihood, curvature=curvature, refine=refine, progress=not quiet)
 
 
 def _follow(
@@ -183,7 +184,7 @@ def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:
 def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_json: bool) -> None:
     """A summary for a person or a program; draws that failed show in the exit code too."""
     from dims.sampling.draws.advice import advice_on
-    from dims.sampling.store.run import failed_rows
+    from dims.sampling.store.chunks import failed_rows
 
     failed = failed_rows(draws)
     if as_json:
@@ -218,17 +219,16 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Schedulers end jobs with SIGTERM: as good as Ctrl-C."""
+    """Schedulers end jobs with SIGTERM, terminals that close with SIGHUP: as good as Ctrl-C."""
+    from dims.mechanics.interrupts import SIGNALS
 
-    def stop(*_: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
+    ended = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        ended = []
+    for number in ended:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in ended:
+            signal.signal(number, signal.SIG_DFL)

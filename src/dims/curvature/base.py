@@ -13,12 +13,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dims.errors import IndefiniteHessianWarning, NotPositiveDefiniteError
 from dims.model.shapes import RowVectors, check_positive, check_prior
+from dims.prediction.showing import Shown
 from dims.surface.loss import LossSurface
 
 __all__ = ["Curvature", "Kind", "Precision"]
@@ -34,7 +36,7 @@ class Kind(Enum):
     HESSIAN = "hessian"
 
 
-class Precision(ABC):
+class Precision(Shown, ABC):
     """P = Σ⁻¹ of a centred Gaussian N(0, Σ) over K parameters."""
 
     def __init__(self, size: int, dtype: torch.dtype, like: Tensor) -> None:
@@ -42,6 +44,9 @@ class Precision(ABC):
         self.size = size
         self.dtype = dtype
         self.device, self._working = like.device, like.dtype
+
+    def _facts(self) -> dict[str, Any]:
+        return {"parameters": self.size, "dtype": self.dtype}
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> RowVectors:
         """Draw ε ~ N(0, Σ).
@@ -101,7 +106,7 @@ class Precision(ABC):
         return function(matrix).to(self.dtype).reshape(rows.shape)
 
 
-class Curvature(ABC):
+class Curvature(Shown, ABC):
     """H, the curvature of the likelihood part of a surface at one θ.
 
     `semidefinite` says that H ⪰ 0 by construction (a GGN), so that a negative eigenvalue can only
@@ -115,6 +120,9 @@ class Curvature(ABC):
         self.loss_scale = surface.loss_scale
         self.noise_std = surface.likelihood.noise_std
         self.semidefinite = semidefinite
+
+    def _facts(self) -> dict[str, Any]:
+        return {"parameters": self.size, "dtype": self.dtype}
 
     @abstractmethod
     def precision(self, prior_precision: float | Tensor, scale: float = 1.0) -> Precision:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from dims.errors import SnapshotError
 from dims.mechanics.clock import Clock
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.events import StopCondition
+from dims.mechanics.interrupts import held
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.motion import Motion
 from dims.mechanics.record import Outcome, Progress, Record
@@ -100,25 +102,36 @@ def run(
     while True:
         waiting = int((state.refreshing & state.running).sum())
         if waiting > gather * int(state.running.sum()):
-            state = motion.refresh(state, clock)
-        state = clock.step(step_many, state)
-        if options.save:
-            store.save(rows, state, len(times))
-        store.file_page(rows, state.ledger)
-        state = _after_look(state, options.max_evaluations)
-        running = state.running
-        alive = int(running.sum())
-        if options.progress is not None:
-            options.progress(store.progress(state, len(position) - alive))
-        size = fitting_size(alive, len(rows), sizes)
-        if size < len(rows):
+            with held():  # it changes the state in place
+                state = motion.refresh(state, clock)
+                _offer(options.checkpoint, store, rows, state)
+        stepped = clock.step(step_many, state)
+        with held():
+            if options.save:
+                store.save(rows, stepped, len(times))
+            store.file_page(rows, stepped.ledger)
+            state = _after_look(stepped, options.max_evaluations)
+            running = state.running
+            alive = int(running.sum())
+            size = fitting_size(alive, len(rows), sizes)
+            tell = options.progress
+            now = None if tell is None else store.progress(state, len(position) - alive)
+            if size < len(rows) and alive:
+                store.put(rows, state)
+                kept = running.argsort(descending=True, stable=True)[:size]
+                rows, state = rows[kept], select_rows(state, kept)
+            _offer(options.checkpoint, store, rows, state)
+        if tell is not None and now is not None:
+            tell(now)
+        if alive == 0:
             store.put(rows, state)
-            if alive == 0:
-                return store.outcome(dynamics, clock.gradient)
-            kept = running.argsort(descending=True, stable=True)[:size]
-            rows, state = rows[kept], select_rows(state, kept)
-        if options.checkpoint is not None and options.checkpoint.due():
-            options.checkpoint.save(store.pack(rows, state))
+            return store.outcome(dynamics, clock.gradient)
+
+
+def _offer(checkpoint: Checkpoint | None, store: Record, rows: Tensor, state: RowState) -> None:
+    """Let the batch be left in this state."""
+    if checkpoint is not None:
+        checkpoint.offer(partial(store.pack, rows, state))
 
 
 def _after_look(state: RowState, max_evaluations: int | None) -> RowState:

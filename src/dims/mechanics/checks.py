@@ -12,7 +12,8 @@ from dims.mechanics.dynamics import Dynamics
 from dims.model.shapes import check_integer, check_rows
 from dims.surface.base import BaseSurface
 
-__all__ = ["check_kinds", "check_numbers", "check_start", "check_times", "start_losses"]
+__all__ = ["check_kinds", "check_max_time", "check_numbers", "check_start", "check_times"]
+__all__ += ["start_losses"]
 
 
 def check_kinds(
@@ -31,10 +32,17 @@ def check_kinds(
         )
     if stop is not None and not callable(stop):
         raise TypeError(f"stop: expected a condition such as dims.AtRest(), got {stop!r}")
-    if isinstance(max_time, bool) or not isinstance(max_time, (int, float)):
-        raise TypeError(f"max_time: expected a number, got {max_time!r}")
+    check_max_time(max_time)
     if max_evaluations is not None and max_evaluations < 1:
         raise ValueError(f"max_evaluations: must be at least 1, got {max_evaluations}")
+
+
+def check_max_time(max_time: object) -> None:
+    """The end of a trajectory, a positive number."""
+    if isinstance(max_time, bool) or not isinstance(max_time, (int, float)):
+        raise TypeError(f"max_time: expected a number, got {max_time!r}")
+    if not (math.isfinite(max_time) and max_time > 0):
+        raise ValueError(f"max_time: must be positive and finite, got {max_time}")
 
 
 def start_losses(surface: BaseSurface, position: Tensor) -> Tensor:
@@ -96,8 +104,6 @@ def check_times(
     max_time: float, save_at: Sequence[float] | Tensor | None, device: torch.device
 ) -> Tensor:
     """The times to land on, in float64: those of `save_at` after 0, and `max_time`."""
-    if not (math.isfinite(max_time) and max_time > 0):
-        raise ValueError(f"max_time: must be positive and finite, got {max_time}")
     end = torch.tensor([float(max_time)], dtype=torch.float64, device=device)
     if save_at is None:
         return end

@@ -6,6 +6,7 @@ The continued run is bitwise identical to one that was never interrupted.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
@@ -38,10 +39,12 @@ class Checkpoint(Protocol):
 
     def load(self) -> dict[str, Tensor] | None: ...
 
-    def due(self) -> bool: ...
+    def offer(self, pack: Callable[[], dict[str, Tensor]]) -> None:
+        """The batch can be left here: `pack` gives its state until the next offer.
 
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        """Write or copy them: a moving metric changes some in place when the run goes on."""
+        Write or copy the tensors at once: some change in place when the run goes on. Whoever
+        catches an interrupt may call it too, since `held` blocks let none come in between.
+        """
         ...
 
     def refuse(self, error: SnapshotError) -> None:

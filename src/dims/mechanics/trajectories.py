@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,13 +14,14 @@ from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.geometry import dot, kinetic_energy_of, project_to_tangent
 from dims.mechanics.status import Status
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors
+from dims.prediction.showing import Shown, counted_names
 from dims.surface.base import BaseSurface
 
 __all__ = ["Trajectories", "assemble"]
 
 
-@dataclass(frozen=True)
-class Trajectories:
+@dataclass(frozen=True, repr=False)
+class Trajectories(Shown):
     """Trajectories at the saved times, T of them; without `save_at` each row's end, T = 1.
 
     S is the number of rows, K that of parameters; E = T + κL with the kinetic energy T.
@@ -89,6 +90,16 @@ class Trajectories:
     gradient_equivalents: RowScalars
     status: list[Status]
     dynamics: Dynamics
+
+    def _facts(self) -> dict[str, Any]:
+        times, rows, size = self.positions.shape
+        return {
+            "trajectories": rows,
+            "parameters": size,
+            "times": times,
+            "ended": counted_names(status.name for status in self.status),
+            "evaluations": int(self.evaluations.sum()),
+        }
 
     @property
     def end(self) -> RowVectors:

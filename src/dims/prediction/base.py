@@ -18,6 +18,7 @@ from torch import Tensor
 from dims.prediction.metrics import Metrics
 from dims.prediction.metrics.assemblies import regression_ood_metrics
 from dims.prediction.metrics.checks import check_level
+from dims.prediction.showing import Shown
 from dims.prediction.weights import average, check_weights, same_weights, spread
 
 __all__ = ["Predictive", "as_targets"]
@@ -25,7 +26,7 @@ __all__ = ["Predictive", "as_targets"]
 Self = TypeVar("Self", bound="Predictive")
 
 
-class Predictive(ABC):
+class Predictive(Shown, ABC):
     """S predictive distributions of N points with C outputs or classes.
 
     `draws.predict(x)` returns one. The target is y itself in regression and its one-hot vector
@@ -43,6 +44,10 @@ class Predictive(ABC):
     """
 
     weights: Tensor | None = None
+
+    def _facts(self) -> dict[str, Any]:
+        draws, points, outputs = self.samples.shape
+        return {"draws": draws, "points": points, "outputs": outputs}
 
     @property
     @abstractmethod

@@ -20,7 +20,7 @@ from dims.prediction.weights import average
 __all__ = ["DistributionPredictive", "log_density"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DistributionPredictive(Predictive):
     """Predictives of any `torch.distributions.Distribution`, one for each draw, point and output.
 

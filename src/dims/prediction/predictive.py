@@ -33,7 +33,7 @@ __all__ += ["Predictive", "log_density"]
 NUMBERS_AT_ONCE = 2**22
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegressionPredictive(Predictive):
     """Gaussian predictives, N(μ_θ(x), σ²) for each draw, with one σ or with one for each point.
 
@@ -98,7 +98,7 @@ class RegressionPredictive(Predictive):
         return matching_targets(self.mean, as_targets(targets, self.outputs))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassificationPredictive(Predictive):
     """Probabilities of C ≥ 2 classes for each draw; one logit counts as two classes.
 

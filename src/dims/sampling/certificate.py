@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,7 @@ from dims.model.shapes import (
     check_integer,
     check_positive,
 )
+from dims.prediction.showing import Shown, counted_names
 from dims.sampling.settle import rows_in_memory
 from dims.surface.base import BaseSurface
 from dims.surface.loss import LossSurface
@@ -82,8 +84,8 @@ class Verdict(Enum):
         return str(self.value)
 
 
-@dataclass(frozen=True)
-class Certificates:
+@dataclass(frozen=True, repr=False)
+class Certificates(Shown):
     """What is known of each draw."""
 
     loss: RowScalars
@@ -99,6 +101,13 @@ class Certificates:
     displacement: RowScalars
     products: RowIntegers  # Hessian-vector products spent
     verdict: list[Verdict]
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "rows": len(self.loss),
+            "verdicts": counted_names(verdict.name for verdict in self.verdict),
+            "smallest_eigenvalue": float(self.smallest_eigenvalue.min()),
+        }
 
 
 def certify(

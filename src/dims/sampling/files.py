@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,7 +41,7 @@ def write_tensors_atomically(
     *,
     overwrite: bool = True,
 ) -> None:
-    """Write a safetensors file.
+    """Write a safetensors file; the same tensors and metadata give the same bytes.
 
     Args:
         path: The file to write. Its folder must exist.
@@ -58,6 +60,7 @@ def write_tensors_atomically(
     try:
         with _moved_to(path, overwrite) as draft:
             save_file(own, draft, None if metadata is None else dict(metadata))
+            _sort_metadata(draft)
     except SafetensorError as error:
         raise OSError(f"{path}: could not be written ({error})") from error
 
@@ -82,12 +85,29 @@ def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return own
 
 
+def _sort_metadata(path: Path) -> None:
+    """Rewrite the header of a safetensors file, whose metadata come in a random order.
+
+    It stays as long as it was: safetensors writes JSON without spaces, and escapes as Python does.
+    """
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        if "__metadata__" in header:
+            header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(text) <= length:
+            file.seek(8)
+            file.write(text.ljust(length))
+
+
 @contextmanager
 def _moved_to(path: Path, overwrite: bool) -> Iterator[Path]:
     """A name to write to; what is there at the end is on the disk before it gets its own name."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         yield draft
+        _let_read(draft)
         _sync(draft, os.O_RDWR)
         if overwrite:
             draft.replace(path)
@@ -98,6 +118,14 @@ def _moved_to(path: Path, overwrite: bool) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
     with suppress(OSError):  # some systems cannot open folders
         _sync(path.parent, os.O_RDONLY)
+
+
+def _let_read(path: Path) -> None:
+    """Who may read the folder may read its file; a folder for all, as /tmp is, does not say."""
+    folder = path.parent.stat().st_mode
+    if not folder & stat.S_ISVTX:
+        with suppress(OSError):  # some file systems have no permissions
+            path.chmod(stat.S_IRUSR | stat.S_IWUSR | (folder & (stat.S_IRGRP | stat.S_IROTH)))
 
 
 def _sync(path: Path, flags: int) -> None:

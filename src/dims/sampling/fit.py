@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, w
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
 from dims.sampling.posterior import Posterior
+from dims.sampling.progress import stage
 from dims.sampling.settle import settle
 from dims.surface.loss import LossSurface
 
@@ -39,6 +41,7 @@ def fit(
     loss_scale: float = 1.0,
     refine: bool = False,
     parameters: Selection = None,
+    progress: bool | Callable[[float], None] = True,
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
@@ -57,6 +60,7 @@ def fit(
         loss_scale: Factor on the whole loss, likelihood and prior.
         refine: Walk θ* to a minimum of the sampled surface, which training may have missed.
         parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
+        progress: Show which stage takes long.
 
     Returns:
         The posterior at θ*, with `sample`, `perturbations` and the evidence.
@@ -67,20 +71,15 @@ def fit(
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
     """
-    chosen = _Chosen(curvature, curvature_kind, rank)
+    chosen = _Chosen(curvature, curvature_kind, rank, progress)
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
     noise_std = given_noise(likelihood, noise_std)
-    surface = LossSurface(
-        model,
-        data,
-        with_noise(likelihood, noise_std),
-        1.0 if prior_precision is None else prior_precision,
-        effective_points=effective_points,
-        loss_scale=loss_scale,
-        parameters=parameters,
-    )
     open_prior = prior_structure if prior_precision is None else None
+    prior = 1.0 if prior_precision is None else prior_precision
+    scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
+    noisy = with_noise(likelihood, noise_std)
+    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
     return _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
 
 
@@ -90,10 +89,12 @@ class _Chosen(NamedTuple):
     curvature: str | Any
     kind: str
     rank: int
+    progress: bool | Callable[[float], None]
 
     def at(self, surface: LossSurface, theta: Vector) -> Curvature:
         if isinstance(self.curvature, str):
-            return fit_curvature(surface, theta, self.curvature, self.kind, self.rank)
+            with stage(self.progress, "curvature"):
+                return fit_curvature(surface, theta, self.curvature, self.kind, self.rank)
         return from_laplace(self.curvature, surface, theta)
 
 
@@ -115,12 +116,14 @@ def _posterior(
     fitted = chosen.at(surface, theta)
     open_noise = open_noise and surface.likelihood.noise_std is not None
     if tune and (open_prior is not None or open_noise):
-        evidence = tune_evidence(
-            surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
-        )
+        with stage(chosen.progress, "tuning prior and noise"):
+            evidence = tune_evidence(
+                surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
+            )
         surface = tuned_surface(surface, evidence)
     if refine:
-        theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
+        with stage(chosen.progress, "refining θ*"):
+            theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
         fitted = chosen.at(surface, theta)
     _, gradient = surface.value_and_grad(theta.unsqueeze(0))
     log_evidence = log_marginal_likelihood(surface, theta, fitted)

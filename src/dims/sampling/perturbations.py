@@ -12,7 +12,7 @@ from dims.curvature import Precision
 from dims.mechanics.geometry import precondition
 from dims.model.shapes import RowVectors
 
-__all__ = ["perturbations", "precondition", "standard_noise"]
+__all__ = ["check_seed", "perturbations", "precondition", "standard_noise"]
 
 BLOCK = 16  # draws that are coloured together
 
@@ -32,13 +32,19 @@ def standard_noise(
     every device and precision sees the same numbers.
     """
     for name, number in (("draws", draws), ("first", first), ("seed", seed)):
-        if not isinstance(number, (int, np.integer)) or number < 0 or number >= 2**64:
-            raise ValueError(f"{name}: expected an integer from 0 to 2⁶⁴ − 1, got {number!r}")
+        check_seed(name, number)
     rows = np.empty((draws, size))
     for row, draw in zip(rows, range(first, first + draws), strict=True):
         key = np.array([seed, draw], dtype=np.uint64)
         np.random.Generator(np.random.Philox(key=key)).standard_normal(out=row)
     return torch.from_numpy(rows).to(dtype=dtype, device=device)
+
+
+def check_seed(name: str, number: int) -> int:
+    """A number that can be part of a key."""
+    if not isinstance(number, (int, np.integer)) or number < 0 or number >= 2**64:
+        raise ValueError(f"{name}: expected an integer from 0 to 2⁶⁴ − 1, got {number!r}")
+    return int(number)
 
 
 def perturbations(precision: Precision, draws: int, seed: int, first: int = 0) -> RowVectors:

@@ -20,20 +20,22 @@ from dims.mechanics.dynamics import Friction
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors, Vector, check_integer
+from dims.prediction.showing import Shown
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
-from dims.sampling.perturbations import perturbations
+from dims.sampling.perturbations import check_seed, perturbations
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
-from dims.sampling.store.manifest import fingerprint
-from dims.sampling.store.run import jobs_of, join, sample_in_store
+from dims.sampling.store.chunks import jobs_of, join
+from dims.sampling.store.manifest import fingerprint, fingerprint_parts
+from dims.sampling.store.run import sample_in_store
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Shown):
     """A trained network with the curvature of its loss: everything that sampling needs.
 
     `dims.fit` makes it.
@@ -57,6 +59,14 @@ class Posterior:
     gradient: Vector
     log_marginal_likelihood: float
     evidence: EvidenceFit | None
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            **self.surface._facts(),
+            "curvature": type(self.curvature).__name__,
+            "gradient_norm": self.gradient_norm,
+            "log_marginal_likelihood": self.log_marginal_likelihood,
+        }
 
     @property
     def prior_precision(self) -> float | Tensor:
@@ -141,7 +151,7 @@ class Posterior:
             compile: See `DiMS` and `RLA`.
             metric: See `DiMS` and `RLA`.
             seed: Draw i depends on (seed, i) only.
-            progress: Show a bar in a terminal, or a function to call.
+            progress: Show a bar, or a line now and then in a log; or a function to call.
             store: Folder that keeps finished chunks; the same call resumes an interrupted run.
             chunk_size: Draws computed and kept together.
             engine: None (this process), "ray" or `dims.Ray(...)`.
@@ -174,7 +184,7 @@ class Posterior:
         retry_failed: bool,
     ) -> Draws:
         """All chunks by an engine, with a store or without."""
-        draws = _check_count(draws)
+        draws, seed = _check_count(draws), check_seed("seed", seed)
         check_integer("chunk_size", chunk_size)
         if retry_failed and store is None:
             raise ValueError("retry_failed: the draws that failed are in a store; give its folder")
@@ -193,7 +203,7 @@ class Posterior:
                 yield from chosen.run(work, jobs, RunProgress(report, total, done))
 
             if store is None:
-                jobs = list(jobs_of(draws, chunk_size))
+                jobs = list(jobs_of([draws], chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
                 return join(made[job] for job in jobs)
             return sample_in_store(
@@ -215,6 +225,7 @@ class Posterior:
             "settings": sampler.settings,
             "seed": seed,
             "fingerprint": fingerprint(self.surface, self.map_parameters),
+            "parts": fingerprint_parts(self.surface, self.map_parameters),
             "curvature": hashlib.sha256(first).hexdigest(),
             "device": self.map_parameters.device.type,
             "torch": torch.__version__,

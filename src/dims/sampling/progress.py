@@ -1,17 +1,18 @@
-"""Progress of a batch of trajectories in a terminal; silent elsewhere."""
+"""Progress of a batch of trajectories, of a part, or of a stage; `displays` show it."""
 
 from __future__ import annotations
 
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from dims.mechanics.batch import Progress
+from dims.sampling.displays import display
 
-__all__ = ["Report", "RunProgress", "part_reporter", "progress_reporter"]
+__all__ = ["Report", "RunProgress", "part_reporter", "progress_reporter", "stage"]
 
 Report = Callable[[Progress], None]
+TELL_EVERY = 0.5  # seconds
 
 
 class RunProgress:
@@ -57,25 +58,22 @@ class RunProgress:
 
 @contextmanager
 def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | None]:
-    """A callback for `integrate`: the given one, a bar (in a terminal, with rich), or none."""
+    """A callback for `integrate`: the given one, one that shows a bar or log lines, or none."""
     if callable(progress):
         yield progress
         return
-    if not _shows(progress):
+    if not progress:
         yield None
         return
-    with _bar() as bar:
-        task = bar.add_task(label, total=None)
+    with display(label) as shown:
 
         def report(now: Progress) -> None:
-            bar.update(
-                task,
-                total=now.rows * now.end_time,
-                completed=now.done * now.end_time + (now.rows - now.done) * now.mean_time,
-                description=(
-                    f"{label}: {now.done}/{now.rows} done, t {now.mean_time:.3g}, "
-                    f"T {now.mean_kinetic_energy:.3g}, L {now.mean_loss:.4g}"
-                ),
+            whole = max(now.rows * now.end_time, 1e-300)
+            done = now.done * now.end_time + (now.rows - now.done) * now.mean_time
+            shown.show(
+                min(done / whole, 1.0),
+                f"{label}: {now.done}/{now.rows} done, t {now.mean_time:.3g}, "
+                f"T {now.mean_kinetic_energy:.3g}, L {now.mean_loss:.4g}",
             )
 
         yield report
@@ -85,33 +83,37 @@ def progress_reporter(progress: bool | Report, label: str) -> Iterator[Report | 
 def part_reporter(
     progress: bool | Callable[[float], None], label: str
 ) -> Iterator[Callable[[float], None]]:
-    """A callback that takes the part that is done, from 0 to 1: the given one or a bar."""
+    """A callback that takes the part that is done, from 0 to 1: the given one, or one that shows
+    it."""
     if callable(progress):
         yield progress
         return
-    if not _shows(progress):
+    if not progress:
         yield lambda part: None
         return
-    with _bar() as bar:
-        task = bar.add_task(label, total=1.0)
-        yield lambda part: bar.update(task, completed=part)
+    with display(label) as shown:
+        yield lambda part: shown.show(part, label)
 
 
-def _shows(progress: bool) -> bool:
-    """Whether there is a terminal to show a bar in."""
-    return progress and sys.stderr.isatty() and find_spec("rich") is not None
+@contextmanager
+def stage(progress: bool | Callable[..., None], label: str) -> Iterator[None]:
+    """Show that something goes on whose end is not known."""
+    if callable(progress) or not progress:
+        yield
+        return
+    over = threading.Event()
+    with display(label) as shown:
 
+        def tell() -> None:
+            while True:
+                shown.show(None, label)
+                if over.wait(TELL_EVERY):
+                    return
 
-def _bar():  # type: ignore[no-untyped-def]  # rich is an extra
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        refresh_per_second=4,
-    )
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            over.set()
+            teller.join()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ from dims.model.shapes import (
     check_integer,
     check_rows,
 )
+from dims.prediction.showing import Shown, counted_names
 from dims.sampling import descent
 from dims.sampling.descent import Descent, Plan
 from dims.surface.base import BaseSurface
@@ -74,8 +76,8 @@ class SettleStatus(CodedStatus):
         return self in (SettleStatus.SETTLED, SettleStatus.TIME_SPENT)
 
 
-@dataclass(frozen=True)
-class Settled:
+@dataclass(frozen=True, repr=False)
+class Settled(Shown):
     """Where each row came to rest, and what it took."""
 
     positions: RowVectors
@@ -87,6 +89,14 @@ class Settled:
     time: RowScalars  # τ: a mode of curvature λ kept e^(−λτ) ("stiff"), step by step
     evaluations: RowIntegers  # gradients and Hessian-vector products
     status: list[SettleStatus]
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "rows": len(self.loss),
+            "ended": counted_names(status.name for status in self.status),
+            "largest_gradient_norm": float(self.gradient_norm.max()),
+            "largest_displacement": float(self.displacement.max()),
+        }
 
     @property
     def converged(self) -> RowFlags:

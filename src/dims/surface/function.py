@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dims.model.shapes import RowScalars, RowVectors, Vector, check_rows, check_vectors
+from dims.prediction.showing import Shown
 from dims.surface.base import BaseSurface, grad_and_hvp_of
 
 __all__ = ["Surface"]
 
 
-class Surface(BaseSurface):
+class Surface(Shown, BaseSurface):
     """The graph of any differentiable function of a vector, z = L(θ).
 
     Args:
@@ -40,6 +42,9 @@ class Surface(BaseSurface):
         self._function = function
         self._vectorize = vectorize
         self._checked: set[tuple[int, torch.dtype]] = set()
+
+    def _facts(self) -> dict[str, Any]:
+        return {"function": getattr(self._function, "__name__", type(self._function).__name__)}
 
     def value(self, thetas: RowVectors) -> RowScalars:
         check_rows("thetas", thetas)

@@ -18,6 +18,7 @@ from dims.model.torch_support.compiling import compile_for
 from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
 from dims.model.torch_support.tf32 import warn_of_tf32
 from dims.model.training_data import Inputs, collect, describe_inputs, slice_inputs
+from dims.prediction.showing import Shown
 from dims.surface.base import BaseSurface, grad_and_hvp_of
 
 __all__ = ["LossSurface"]
@@ -25,7 +26,7 @@ __all__ = ["LossSurface"]
 PRODUCT_COST = 3  # memory of a Hessian-vector product in units of a gradient's
 
 
-class LossSurface(BatchedNetwork, BaseSurface):
+class LossSurface(Shown, BatchedNetwork, BaseSurface):
     """The loss of a network on its training data, as a surface over its flat parameters.
 
         L(θ) = c·( (n/N)·Σᵢ −log p(yᵢ|f_θ(xᵢ)) + ½ Σₖ δₖ θₖ² )
@@ -91,6 +92,16 @@ class LossSurface(BatchedNetwork, BaseSurface):
                 "model: the loss on the training data is NaN or infinite; look for outputs that "
                 "overflow and for points far outside the others"
             )
+
+    def _facts(self) -> dict[str, Any]:
+        prior = self.prior_precision
+        one = prior.ndim == 0
+        return {
+            "parameters": self.size,
+            "points": self.points,
+            "likelihood": self.likelihood,
+            "prior_precision": float(prior) if one else f"a vector, mean {float(prior.mean()):.4g}",
+        }
 
     @property
     def likelihood_scale(self) -> float:

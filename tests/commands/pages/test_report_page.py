@@ -27,7 +27,8 @@ from dims.commands.pages.html import page_html
 from dims.commands.pages.parts import column, table
 from dims.commands.pages.read import read_page
 from dims.errors import ReportError
-from draws_problems import mlp, random_inputs
+from dims.sampling.draws.names import parameter_names
+from draws_problems import mlp, problem, random_inputs
 
 
 class Tags(HTMLParser):
@@ -117,6 +118,25 @@ def test_draws_have_a_row_each_with_their_certificates(tmp_path):
     torch.testing.assert_close(shown, torch.linalg.svdvals(offsets)[:2], rtol=1e-4, atol=0)
 
 
+def test_parameters_have_names_and_those_that_vary_most_come_first(tmp_path):
+    saved = saved_draws(tmp_path)
+    page = read_page(saved)
+    shown = table_of(page, "parameters")
+    thetas = load_file(saved)["parameters"]
+    names = list(
+        parameter_names(
+            (name, p.shape) for name, p in problem("one output")[0].module.named_parameters()
+        )
+    )
+    spread = thetas.std(0)
+    first = shown["rows"][0]
+    assert first[0] == names[int(spread.argmax())]
+    values = thetas[:, int(spread.argmax())]
+    expected = [float(values.mean()), float(spread.max()), float(values.min()), float(values.max())]
+    assert first[2:] == pytest.approx(expected, rel=1e-3)
+    assert [row[3] for row in shown["rows"]] == sorted((r[3] for r in shown["rows"]), reverse=True)
+
+
 def test_a_store_shows_its_finished_chunks(tmp_path):
     store = tmp_path / "store"
     store.mkdir()
@@ -130,6 +150,15 @@ def test_a_store_shows_its_finished_chunks(tmp_path):
     assert len(table_of(page, "draws")["rows"]) == 7
     assert [f"settings.{HOSTILE}", 1] in page["runs"][0]["settings"]
     assert "img" not in Tags(page_html(page)).seen
+
+
+def test_a_damaged_chunk_is_named_with_the_command_that_mends_it(tmp_path):
+    made = saved_draws(tmp_path, 4)
+    made.rename(tmp_path / "chunk_00000.safetensors")
+    (tmp_path / "chunk_00001.safetensors").write_bytes(b"damaged")
+    (tmp_path / "manifest.json").write_text('{"draws": [8], "chunk_size": 4}')
+    with pytest.raises(ReportError, match=r"chunk_00001.*damaged.*`dims sample`.*again"):
+        read_page(tmp_path)
 
 
 @pytest.mark.parametrize(("inside", "outside"), [("in_distribution", "ood"), ("known", "foreign")])

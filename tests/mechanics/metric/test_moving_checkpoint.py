@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,11 +52,8 @@ class Memory:
     def load(self) -> dict[str, Tensor] | None:
         return self.start
 
-    def due(self) -> bool:
-        return True
-
-    def save(self, tensors: dict[str, Tensor]) -> None:
-        self.kept.append({name: tensor.clone() for name, tensor in tensors.items()})
+    def offer(self, pack: Callable[[], dict[str, Tensor]]) -> None:
+        self.kept.append({name: tensor.clone() for name, tensor in pack().items()})
 
     def refuse(self, error: SnapshotError) -> None:
         self.refused = error

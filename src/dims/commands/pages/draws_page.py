@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.commands.pages.parameters_table import parameters_table
 from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
 from dims.commands.pages.style import LABELS
-from dims.errors import ReportError
+from dims.errors import DrawsFileError, ReportError
 from dims.mechanics.status import Status
 from dims.sampling.certificate import Verdict
 from dims.sampling.draws.fields import ROW_NUMBERS
@@ -21,7 +22,8 @@ from dims.sampling.draws.file import check_tensors
 from dims.sampling.draws.header import parse_header
 from dims.sampling.draws.storage import read
 from dims.sampling.store.folder import read_small
-from dims.sampling.store.manifest import MANIFEST, read_manifest
+from dims.sampling.store.load import COMPUTE_AGAIN
+from dims.sampling.store.manifest import MANIFEST, read_manifest, stage_ends
 
 __all__ = ["TRAJECTORIES", "beside", "draws_page", "read_beside", "read_draws", "read_store"]
 
@@ -59,6 +61,8 @@ class SavedDraws:
     verdict: list[str]
     numbers: dict[str, Tensor]  # (S,) each
     offsets: Tensor  # θ − θ* of the first draws, (n, K)
+    theta: Tensor  # θ*, (K,)
+    tensors: list[tuple[str, list[int]]]  # names and shapes of what θ holds
 
 
 def read_draws(path: Path) -> SavedDraws:
@@ -99,6 +103,8 @@ def read_draws(path: Path) -> SavedDraws:
         verdict=list(header.verdict) if header.verdict else ["none"] * rows,
         numbers={name: tensors[name] for name in (*ROW_NUMBERS, "evaluations")},
         offsets=parameters[:SHOWN_PLACES] - tensors["map_parameters"],
+        theta=tensors["map_parameters"],
+        tensors=[(each.name, each.shape) for each in header.entries if each.role == "sampled"],
     )
 
 
@@ -113,16 +119,18 @@ def read_store(folder: Path) -> SavedDraws:
 
     Raises:
         StoreError: The manifest is not valid.
+        DrawsFileError: A chunk is damaged.
         ReportError: No chunk is finished.
     """
     manifest = read_manifest(folder / MANIFEST)
     files = sorted(folder.glob("chunk_*.safetensors"))
     if not files:
         raise ReportError(f"{folder}: no chunk is finished yet; sample first")
-    chunks = [read_draws(file) for file in files]
+    chunks = [_read_chunk(file) for file in files]
     rows = sum(len(chunk.status) for chunk in chunks)
     first = chunks[0]
-    facts = [["draws finished", f"{rows} of {manifest.get('count', '?')}"], *first.facts]
+    asked = stage_ends(manifest, folder)[-1]
+    facts = [["draws finished", f"{rows} of {asked}"], *first.facts]
     return replace(
         first,
         source=folder.name,
@@ -133,6 +141,13 @@ def read_store(folder: Path) -> SavedDraws:
         numbers={n: torch.cat([chunk.numbers[n] for chunk in chunks]) for n in first.numbers},
         offsets=torch.cat([chunk.offsets for chunk in chunks])[:SHOWN_PLACES],
     )
+
+
+def _read_chunk(file: Path) -> SavedDraws:
+    try:
+        return read_draws(file)
+    except DrawsFileError as error:
+        raise DrawsFileError(f"{file.name}: {error}; {COMPUTE_AGAIN}") from error
 
 
 def beside(place: Path, name: str) -> Path:
@@ -188,7 +203,7 @@ def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[st
         "subtitle": "How each draw ended, and whether it is a minimum.",
         "facts": facts,
         "advice": _advice(draws),
-        "tables": [_draws_table(draws)],
+        "tables": [_draws_table(draws), *_parameters(draws)],
         "runs": [run],
         "citation": CITATION,
     }
@@ -208,6 +223,11 @@ def _draws_table(draws: SavedDraws) -> dict[str, Any]:
     note = "Click a column head to sort. Filter by status and verdict."
     filters = ("status", "verdict")
     return table("draws", "Draws and their certificates", note, columns, rows, filters)
+
+
+def _parameters(draws: SavedDraws) -> list[dict[str, Any]]:
+    made = parameters_table(draws.tensors, draws.theta, draws.offsets)
+    return [made] if made["rows"] else []
 
 
 def _advice(draws: SavedDraws) -> list[str]:

@@ -15,6 +15,7 @@ from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowIntegers, RowScalars, RowVectors, Vector
 from dims.model.training_data import Inputs
 from dims.prediction.predictive import Predictive
+from dims.prediction.showing import shown_text
 from dims.sampling.draws.fields import (
     LINEARISED_METHODS,
     ROW_LISTS,
@@ -155,6 +156,9 @@ class Draws:
     def __repr__(self) -> str:
         return f"Draws({len(self)} by {self.method!r}, {self.parameters.shape[1]} parameters)"
 
+    def _repr_html_(self) -> str:
+        return shown_text(self.summary())
+
     @property
     def linearised(self) -> bool:
         """Whether the draws are read by the network linearised at θ*."""
@@ -272,7 +276,8 @@ class Draws:
         """The draws as an ArviZ DataTree: one chain, `posterior` and `sample_stats`.
 
         Returns:
-            An `xarray.DataTree`; saved times are a dimension `time`.
+            An `xarray.DataTree`; parameters have names such as "0.weight[3, 2]" (numbers, if there
+            are more than a million), and saved times are a dimension `time`.
 
         Raises:
             ImportError: arviz-base is not installed.

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dims.sampling.draws.names import parameter_names
+
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
 __all__ = ["to_datatree"]
+
+MOST_NAMES = 1_000_000
 
 
 def to_datatree(draws: Draws) -> Any:
@@ -50,7 +54,7 @@ def to_datatree(draws: Draws) -> Any:
             **{name: ["time"] for name in SAVED_TENSORS[1:]},
         },
         coords={
-            "parameter": np.arange(draws.parameters.shape[1]),
+            "parameter": _names(draws),
             "time": draws.times.cpu().numpy(),
         },
     )
@@ -60,6 +64,14 @@ def to_datatree(draws: Draws) -> Any:
         "settings": json.dumps(draws.settings),
     }
     return tree
+
+
+def _names(draws: Draws) -> np.ndarray:
+    """layer.weight[3, 2] and so on; numbers where names would fill the memory."""
+    vector = draws.surface.vector
+    if vector.size > MOST_NAMES:
+        return np.arange(vector.size)
+    return np.array(list(parameter_names(zip(vector.names, vector.shapes, strict=True))))
 
 
 def _one_chain(values: Any) -> np.ndarray:

@@ -7,6 +7,8 @@ travels is the network, its data and the curvature once, and the draws back.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from torch import Tensor
 
 from dims.errors import EngineError
 from dims.mechanics.batch import Progress
+from dims.mechanics.interrupts import stoppable
 from dims.model.shapes import check_integer
 from dims.sampling.draws import Draws
 from dims.sampling.engine.work import Job, Name, Result, Work, with_threads
@@ -28,6 +31,7 @@ from dims.sampling.progress import RunProgress
 __all__ = ["Ray", "send_source"]
 
 LOOK_EVERY = 0.5  # seconds between two looks at the progress of the workers
+PATIENCE = 10.0  # seconds that interrupted workers have to keep the state of their chunks
 
 
 @dataclass(frozen=True)
@@ -133,14 +137,23 @@ def _as_they_end(
                     yield name, take(name, result)
                 del waiting[reference]
     finally:  # also at Ctrl-C, and where a chunk could not be written
-        for reference in waiting:
-            ray.cancel(reference, force=True)
+        _cancel(ray, list(waiting))
     if failed:
         first, cause = failed[0]
         raise EngineError(
             f"{len(failed)} of {what}, first that of {first} ({_reason(cause)}); where results are "
             "kept (a store, a folder), the same call goes on with what is missing"
         ) from cause
+
+
+def _cancel(ray: Any, running: list[Any]) -> None:
+    """Interrupt the workers, so that they keep the state of their chunks, then end them."""
+    for reference in running:
+        ray.cancel(reference, force=False)
+    if running:
+        ray.wait(running, num_returns=len(running), timeout=PATIENCE)
+    for reference in running:
+        ray.cancel(reference, force=True)
 
 
 def _tell(ray: Any, board: Any, waiting: dict[Any, Job], progress: RunProgress) -> None:
@@ -174,7 +187,8 @@ class _Board:
 
 def _compute(work: Work, job: Job, board: Any) -> dict[str, Any]:
     """In a worker: the draws without their network, which the other side has."""
-    draws = work.compute(job, _poster(board, job))
+    with stoppable():
+        draws = work.compute(job, _poster(board, job))
     parts = {field.name: getattr(draws, field.name) for field in fields(Draws)}
     del parts["surface"], parts["map_parameters"]
     return _moved(parts, "cpu")
@@ -215,6 +229,15 @@ def send_source(module: ModuleType) -> None:
 
 
 @contextmanager
+def _signals_as_before() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, and would leave without saving anything."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def _connected(address: str | None, cpus: int, gpus: int = 0) -> Iterator[Any]:
     """Ray with a cluster: the one already joined, or one joined or begun now and left at the end.
 
@@ -225,9 +248,13 @@ def _connected(address: str | None, cpus: int, gpus: int = 0) -> Iterator[Any]:
     if not joined:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent without being asked
         try:
-            ray.init(
-                address=address, include_dashboard=None, log_to_driver=False, logging_level="error"
-            )
+            with _signals_as_before():
+                ray.init(
+                    address=address,
+                    include_dashboard=None,
+                    log_to_driver=False,
+                    logging_level="error",
+                )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise EngineError(
                 f"address: no Ray cluster at {address or 'RAY_ADDRESS'} ({_reason(error)}); look "

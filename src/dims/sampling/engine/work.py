@@ -23,6 +23,13 @@ Name = TypeVar("Name")
 Result = TypeVar("Result")
 
 
+@runtime_checkable
+class KeptCheckpoint(Checkpoint, Protocol):
+    """A checkpoint that can also be told to keep what was offered last, before a run leaves."""
+
+    def keep(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Job:
     """The draws of one batch: its number, theirs in the run, and whether to be more careful."""
@@ -30,7 +37,7 @@ class Job:
     number: int
     rows: tuple[int, ...]
     finer: bool = False
-    checkpoint: Checkpoint | None = field(default=None, compare=False)
+    checkpoint: KeptCheckpoint | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         first, last = self.rows[0], self.rows[-1]
@@ -59,7 +66,12 @@ class Work:
                 ]
             )
             start = replace(self.start, checkpoint=job.checkpoint, seed=self.seed, numbers=job.rows)
-            return sampler.sample(start, noise, self.seed, report)
+            try:
+                return sampler.sample(start, noise, self.seed, report)
+            except KeyboardInterrupt:
+                if job.checkpoint is not None:
+                    job.checkpoint.keep()
+                raise
 
 
 @runtime_checkable

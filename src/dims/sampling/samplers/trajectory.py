@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dims.mechanics.checks import check_max_time
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.integrate import Trajectories, integrate, resolve_metric, resolve_solver
 from dims.mechanics.metric.moving import MovingMetric
@@ -48,6 +49,7 @@ class TrajectorySampler(Sampler):
     metric: str | MovingMetric = "euclidean"  # of subclasses without such a field
 
     def __post_init__(self) -> None:
+        check_max_time(self.max_time)
         resolve_metric(self.metric, resolve_solver(self.solver, self.tolerance, self.metric))
         object.__setattr__(self, "save_at", _checked_times(self.save_at, self.max_time))
 
@@ -102,8 +104,7 @@ class TrajectorySampler(Sampler):
             metric="euclidean" if metric is None else metric,
             numbers=start.numbers,
             progress=progress,
-            # Compiled for another number of rows first, the same step would round differently.
-            checkpoint=None if self.compile else start.checkpoint,
+            checkpoint=start.checkpoint,
         )
 
     def travel(

@@ -3,7 +3,7 @@
     manifest.json             what the run is: settings, seed, fingerprints, versions
     chunk_00000.safetensors   draws 0 … n − 1, and so on
     retry_00000.safetensors   those of them that failed, tried again with more care
-    partial_00001.safetensors the state of a chunk that takes long, once a minute
+    partial_00001.safetensors the state of a chunk that takes long, once a minute and at Ctrl-C
     trajectories.json         the trajectories of the first draws, by `dims sample --follow`
     lock                      held by the one process that writes
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
 
 from dims.errors import DrawsFileError, SnapshotError, StoreWarning
+from dims.mechanics.interrupts import held
 from dims.sampling.draws.storage import read, write
 from dims.sampling.store.folder import check_file, read_small
 from dims.sampling.store.manifest import LARGEST_MANIFEST, MANIFEST, digest_of
@@ -35,6 +37,7 @@ class FileCheckpoint:
     every: float = field(default_factory=lambda: EVERY)
     last: float = field(default_factory=time.monotonic)
     here: bool = True
+    latest: Callable[[], dict[str, Tensor]] | None = None
 
     def load(self) -> dict[str, Tensor] | None:
         self.last = time.monotonic()
@@ -51,13 +54,23 @@ class FileCheckpoint:
             return None
         return tensors
 
-    def due(self) -> bool:
-        return self.here and time.monotonic() - self.last >= self.every
+    def offer(self, pack: Callable[[], dict[str, Tensor]]) -> None:
+        """Written now and then, and by `keep`."""
+        self.latest = pack
+        if time.monotonic() - self.last >= self.every:
+            self._save()
 
-    def save(self, tensors: dict[str, Tensor]) -> None:
+    def keep(self) -> None:
+        """Write what was offered last: the run is about to leave."""
+        with held():
+            self._save()
+
+    def _save(self) -> None:
+        if not self.here or self.latest is None:
+            return
         began = time.monotonic()
         try:
-            write(self.path, tensors, self._header(), overwrite=True)
+            write(self.path, self.latest(), self._header(), overwrite=True)
         except OSError as error:  # the chunk itself may still fit
             self._warn(f"could not be written ({error})", "the run goes on without")
             self.here = False

@@ -8,20 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from dims.errors import StoreError
 from dims.model.shapes import Vector
 from dims.model.training_data import map_inputs
 from dims.sampling.draws.signature import constant_hashes, hash_entries, model_entries
 from dims.sampling.draws.storage import tensor_bytes
 from dims.sampling.files import write_text_atomically
+from dims.sampling.store.differences import explain
 from dims.sampling.store.folder import read_small
 from dims.surface.loss import LossSurface
 
-__all__ = ["MANIFEST", "agree", "digest_of", "fingerprint", "read_manifest"]
+__all__ = ["MANIFEST", "agree", "digest_of", "fingerprint", "fingerprint_parts", "read_manifest"]
+__all__ += ["stage_ends"]
 
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 2**20  # bytes; a larger one is not a manifest
-MOST_THREADS = 4096
+VERSION = 2
 
 
 def fingerprint(surface: LossSurface, theta: Vector) -> str:
@@ -40,45 +44,94 @@ def fingerprint(surface: LossSurface, theta: Vector) -> str:
     return digest.hexdigest()
 
 
+def fingerprint_parts(surface: LossSurface, theta: Vector) -> dict[str, str]:
+    """The same in parts, so that a difference can be named."""
+    names = surface.vector.names
+    inputs: list[Tensor] = []
+    map_inputs(inputs.append, surface.data.inputs)
+    entries = hash_entries(model_entries(surface.module, names))
+    constants = json.dumps(constant_hashes(surface.module, names), sort_keys=True)
+    scales = repr((surface.likelihood, surface.effective_points, surface.loss_scale))
+    return {
+        "network": _sha256(entries, constants),
+        "weights": _sha256(theta),
+        "data": _sha256(surface.data.targets, *inputs),
+        "loss": _sha256(scales, surface.prior_precision),
+    }
+
+
+def _sha256(*parts: str | Tensor) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Tensor):
+            digest.update(f"{part.dtype} {tuple(part.shape)}".encode())
+        digest.update(tensor_bytes(part) if isinstance(part, Tensor) else part.encode())
+    return digest.hexdigest()
+
+
 def digest_of(manifest: dict[str, Any]) -> str:
-    """What marks a chunk as one of this run."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    """What marks a chunk as one of this run, however many draws it has by now."""
+    run = {name: value for name, value in manifest.items() if name != "draws"}
+    return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
 
 
 def agree(
-    place: Path, wanted: dict[str, Any], writable: bool, current: Callable[[Any], Any]
+    place: Path,
+    wanted: dict[str, Any],
+    draws: int,
+    writable: bool,
+    current: Callable[[Any], Any],
 ) -> dict[str, Any]:
-    """The manifest of the folder, which must be the wanted one; written where there is none.
+    """The manifest of the folder, which must be of the wanted run; written where there is none.
 
-    The number of threads alone is taken from the folder: whoever goes on with a run keeps to it.
-    `current` turns settings that an earlier version wrote into those of this one.
+    A run of fewer draws is extended. The number of threads is taken from the folder: whoever goes
+    on with a run keeps to it. `current` turns settings that an earlier version wrote into those of
+    this one.
     """
-    wanted = json.loads(json.dumps(wanted))
+    wanted = json.loads(json.dumps({"version": VERSION, **wanted}))
     path = place / MANIFEST
     if not path.exists() and not path.is_symlink():
         if any(place.glob("chunk_*")):
             raise StoreError(f"{place}: chunks without a manifest; give an empty folder")
-        if not writable:
-            raise StoreError(f"{place}: cannot be written to; make it writable, or give another")
-        write_text_atomically(path, json.dumps(wanted, indent=1))
-        return wanted
+        return _write(path, {**wanted, "draws": [draws]}, writable)
     found = read_manifest(path)
-    threads = found.get("threads")
-    if isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= MOST_THREADS:
-        wanted["threads"] = threads
+    ends = stage_ends(found, place)
     try:
-        settings = found.get("settings")
-        seen = {**found, "settings": current(settings) if isinstance(settings, dict) else settings}
-        different = [key for key in wanted | seen if _text(wanted, key) != _text(seen, key)]
+        told = explain(found, wanted, current)
     except RecursionError as error:
         raise StoreError(f"{path}: nested too deeply; give another folder") from error
-    if different:
-        shown = ", ".join(
-            f"{_brief(key)[1:-1]} {_brief(seen.get(key))} there and {_brief(wanted.get(key))} here"
-            for key in different[:5]
-        )
-        raise StoreError(f"{place}: holds another run ({shown}); give another folder")
-    return {**wanted, "settings": settings}
+    if told is not None:
+        raise StoreError(f"{place}: holds another run: {told}")
+    if draws <= ends[-1]:
+        return found
+    longer = extended(ends, draws, found["chunk_size"])
+    return _write(path, {**found, "draws": longer}, writable)
+
+
+def _write(path: Path, manifest: dict[str, Any], writable: bool) -> dict[str, Any]:
+    if not writable:
+        raise StoreError(f"{path.parent}: cannot be written to; make it writable, or give another")
+    write_text_atomically(path, json.dumps(manifest, indent=1))
+    return manifest
+
+
+def stage_ends(manifest: dict[str, Any], place: Path) -> list[int]:
+    """Where the draws of each stage of a run end: the first call, and those that extended it.
+
+    The first version wrote the number of draws alone.
+    """
+    ends = manifest.get("draws", [manifest.get("count")])
+    known = isinstance(ends, list) and ends and all(type(end) is int for end in ends)
+    if not known or any(a >= b for a, b in zip((0, *ends), ends, strict=False)):
+        raise StoreError(f"{place}: its manifest has no number of draws; give another folder")
+    return list(ends)
+
+
+def extended(ends: list[int], draws: int, chunk_size: int) -> list[int]:
+    """More draws: chunks that are there stay as they are, also a last one that is not full."""
+    first = ends[-2] if len(ends) > 1 else 0
+    full = (ends[-1] - first) % chunk_size == 0
+    return [*(ends[:-1] if full else ends), draws]
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -93,13 +146,3 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise StoreError(f"{path}: not a valid manifest; give another folder")
     return found
-
-
-def _text(run: dict[str, Any], key: str) -> str:
-    """JSON tells types apart: to Python, true is 1 and 50 is 50.0."""
-    return json.dumps(run.get(key), sort_keys=True)
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dims.errors import DrawsFileError, StoreError, StoreWarning
+from dims.mechanics.interrupts import held, stoppable
 from dims.mechanics.metric.choice import ROW_BYTES
 from dims.sampling.draws import Draws, load
-from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS, joined_weights
 from dims.sampling.engine import Job
+from dims.sampling.engine.work import with_threads
 from dims.sampling.samplers import Sampler
 from dims.sampling.store.checkpoint import FileCheckpoint
+from dims.sampling.store.chunks import (
+    chunk_path,
+    failed_rows,
+    jobs_of,
+    join,
+    mark_of,
+    mend,
+    unmarked,
+)
 from dims.sampling.store.folder import check_file, locked, make_folder
-from dims.sampling.store.manifest import agree, digest_of
+from dims.sampling.store.manifest import MANIFEST, agree, digest_of, stage_ends
 from dims.surface.loss import LossSurface
 
-__all__ = ["failed_rows", "jobs_of", "join", "sample_in_store"]
+__all__ = ["sample_in_store"]
 
-VERSION = 1
 HEADROOM = 2**26  # bytes of a chunk beside its parameters: its header and diagnostics
 
 # Computes jobs with so many threads each, of which so many rows are already done.
@@ -50,13 +59,14 @@ def sample_in_store(
     """
     place = Path(folder)
     make_folder(place)
-    wanted = {"version": VERSION, "count": draws, "chunk_size": chunk_size, **run}
-    with locked(place) as writable:
-        manifest = agree(place, wanted, writable, sampler.current_settings)
+    wanted = {"chunk_size": chunk_size, **run}
+    with stoppable(), locked(place) as writable, _nothing_left_of_a_refused_run(place):
+        manifest = agree(place, wanted, draws, writable, sampler.current_settings)
         if writable:
             _sweep(place)
         store = _Store(place, surface, sampler, digest_of(manifest), manifest["threads"], writable)
-        chunks = store.complete(list(jobs_of(draws, chunk_size)), compute)
+        jobs = jobs_of(stage_ends(manifest, place), chunk_size)
+        chunks = store.complete([*takewhile(lambda job: job.rows[0] < draws, jobs)], compute)
         if retry_failed:
             again = {
                 job: Job(job.number, tuple(job.rows[i] for i in failed_rows(chunk)), finer=True)
@@ -65,21 +75,21 @@ def sample_in_store(
             }
             retried = store.complete(list(again.values()), compute)
             for job, second in again.items():
-                chunks[job] = _mend(chunks[job], job, retried[second], second)
-    return join(chunks.values())
+                chunks[job] = mend(chunks[job], job, retried[second], second)
+    made = join(chunks.values())
+    return made if len(made) == draws else made.select(slice(draws))
 
 
-def jobs_of(draws: int, chunk_size: int) -> Iterator[Job]:
-    """The chunks of a run."""
-    for number, first in enumerate(range(0, draws, chunk_size)):
-        yield Job(number, tuple(range(first, min(first + chunk_size, draws))))
-
-
-def failed_rows(draws: Draws) -> list[int]:
-    """Draws whose trajectory did not end as asked, or that are not finite."""
-    finite = draws.parameters.isfinite().all(dim=1).tolist()
-    ended = [status is None or status.ok for status in draws.status]
-    return [i for i, fine in enumerate(zip(finite, ended, strict=True)) if not all(fine)]
+@contextmanager
+def _nothing_left_of_a_refused_run(place: Path) -> Iterator[None]:
+    """A run that fails before anything is computed leaves no manifest to contradict the next."""
+    new = not (place / MANIFEST).exists()
+    try:
+        yield
+    except Exception:
+        if new and not any(place.glob("*.safetensors")):
+            (place / MANIFEST).unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True)
@@ -105,16 +115,13 @@ class _Store:
         done = sum(len(job.rows) for job in found)
         missing = [replace(job, checkpoint=self._checkpoint(job)) for job in missing]
         for job, draws in compute(missing, self.threads, done) if missing else ():
-            self._keep(job, draws)
+            with held():
+                self._keep(job, draws)
             found[job] = draws
         return {job: found[job] for job in jobs}
 
-    def _path(self, job: Job) -> Path:
-        kind = "retry" if job.finer else "chunk"
-        return self.place / f"{kind}_{job.number:05d}.safetensors"
-
     def _checkpoint(self, job: Job) -> FileCheckpoint:
-        path = self._path(job)
+        path = chunk_path(self.place, job)
         name = path.name.replace("chunk", "partial").replace("retry", "partial_retry")
         # Dozens of vectors for each row, and the energy pages of a long trajectory.
         largest = 64 * self._bytes(job) + 2**30
@@ -128,39 +135,32 @@ class _Store:
         each = 1 + len(getattr(self.sampler, "save_at", ()))
         return (each * len(job.rows) + 2) * vector.size * vector.dtype.itemsize
 
-    def _mark(self, job: Job) -> dict[str, Any]:
-        return {"store_rows": list(job.rows), "store_run": self.digest}
-
     def _keep(self, job: Job, draws: Draws) -> None:
-        path = self._path(job)
-        marked = replace(draws, settings={**draws.settings, **self._mark(job)})
+        path = chunk_path(self.place, job)
+        marked = replace(draws, settings={**draws.settings, **mark_of(job, self.digest)})
         try:
-            marked.save(path, overwrite=True)
+            with with_threads(self.threads):  # θ* is measured again, for the header
+                marked.save(path, overwrite=True)
         except OSError as error:
-            raise OSError(
-                error.errno,
+            said = (
                 f"{path}: {job} could not be kept ({error.strerror or error}); the chunks before "
-                "are safe: make room or make it writable, then make the same call again",
-            ) from error
+                "are safe: make room or make it writable, then make the same call again"
+            )
+            raise OSError(*(() if error.errno is None else (error.errno,)), said) from error
         self._checkpoint(job).path.unlink(missing_ok=True)
 
     def _stored(self, job: Job) -> Draws | None:
         """The draws of a file; None, with a warning, where they are not what they must be."""
-        path, mark = self._path(job), self._mark(job)
+        path = chunk_path(self.place, job)
         if not path.exists() and not path.is_symlink():
             return None
         try:
             check_file(path, self._bytes(job) + HEADROOM)
-            draws = load(path, self.surface.module)
-            if any(draws.settings.get(key) != value for key, value in mark.items()):
-                raise DrawsFileError(f"{path}: of other rows or of another run")
-            if len(draws) != len(job.rows):
-                raise DrawsFileError(f"{path}: {len(draws)} draws for {len(job.rows)} rows")
+            draws = unmarked(load(path, self.surface.module), path, job, self.digest)
         except (DrawsFileError, OSError) as error:
             warnings.warn(f"{error}: computed again", StoreWarning, stacklevel=5)
             return None
-        settings = {key: value for key, value in draws.settings.items() if key not in mark}
-        settings = self.sampler.current_settings(settings)
+        settings = self.sampler.current_settings(draws.settings)
         return replace(draws, surface=self.surface, settings=settings)
 
 
@@ -169,26 +169,3 @@ def _sweep(place: Path) -> None:
     for name in ("chunk", "retry", "partial", "manifest"):
         for leftover in place.glob(f".{name}*.part"):
             leftover.unlink(missing_ok=True)
-
-
-def _mend(draws: Draws, job: Job, again: Draws, second: Job) -> Draws:
-    """The retried draws in the place of those that failed, but for those that failed again."""
-    failed = set(failed_rows(again))
-    pool = join([draws, again])
-    order = list(range(len(draws)))
-    for place, row in enumerate(second.rows):
-        if place not in failed:
-            order[job.rows.index(row)] = len(draws) + place
-    return pool.select(order)
-
-
-def join(chunks: Iterable[Draws]) -> Draws:
-    """One after the other; what does not belong to rows is that of the first."""
-    chunks = list(chunks)
-    joined: dict[str, Any] = {
-        name: torch.cat([getattr(chunk, name) for chunk in chunks]) for name in ROW_TENSORS
-    }
-    for name in ROW_LISTS:
-        if getattr(chunks[0], name) is not None:
-            joined[name] = [entry for chunk in chunks for entry in getattr(chunk, name)]
-    return replace(chunks[0], weights=joined_weights(chunks), **joined)

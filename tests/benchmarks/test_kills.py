@@ -1,0 +1,26 @@
+"""The series of kills: files are those of a quiet run."""
+
+from __future__ import annotations
+
+import pytest
+
+import kills
+
+SERIES = [
+    (2, 1, 6),
+    pytest.param(50, 20, 12, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize(("killed", "ended", "draws"), SERIES)
+def test_killed_runs_leave_the_files_of_a_quiet_one(killed, ended, draws) -> None:
+    numbers = {"kill -9": killed, "SIGTERM": ended}
+    record = kills.measure(numbers, draws, every=0.02)
+    for name, number in numbers.items():
+        series = record[name]
+        assert series["kills"] == number
+        assert series["runs_with_equal_files"] == series["runs"] >= 1
+    assert len(record["sha256"]) == 1 + -(-draws // kills.CHUNK)
+    if killed >= 50:  # the moments were spread over the whole run
+        assert {place[0] for place in record["kill -9"]["where"]} >= {"0", "1", "2"}
