@@ -47,6 +47,7 @@ try:
         HeteroscedasticGaussian,
         Likelihood,
     )
+    from dims.model.logits import with_logits
     from dims.prediction import metrics
     from dims.prediction.predictive import (
         ClassificationPredictive,
@@ -125,6 +126,7 @@ __all__ = [
     "temperature_scaling",
     "theorem_bounds",
     "train_ensemble",
+    "with_logits",
 ]
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "EvidenceWarning",
     "HmcWarning",
     "IndefiniteHessianWarning",
+    "ModelWarning",
     "NotAMinimumWarning",
     "NotPositiveDefiniteError",
     "ReportError",
@@ -108,6 +109,10 @@ class HmcWarning(DimsWarning):
 
 class IndefiniteHessianWarning(DimsWarning):
     """The Hessian plus prior has directions of negative curvature, which were repaired."""
+
+
+class ModelWarning(DimsWarning):
+    """What is sampled of a model may not be what its user means by it."""
 
 
 class NotAMinimumWarning(DimsWarning):

@@ -19,6 +19,7 @@ from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Friction
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
+from dims.model.checks_module import refuse_inference_mode
 from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
@@ -174,6 +175,7 @@ class Posterior:
         retry_failed: bool,
     ) -> Draws:
         """All chunks by an engine, with a store or without."""
+        refuse_inference_mode()
         draws = _check_count(draws)
         check_integer("chunk_size", chunk_size)
         if retry_failed and store is None:
