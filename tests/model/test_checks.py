@@ -68,7 +68,7 @@ class TestProbabilities:
 
     def test_outputs_that_sum_to_one_are_refused_whatever_made_them(self):
         model = Calls(3, lambda f: f.exp() / f.exp().sum(-1, keepdim=True))
-        with pytest.raises(ValueError, match="outputs are probabilities .*with_logits"):
+        with pytest.raises(ValueError, match=r"outputs are probabilities .*with_logits"):
             surface(model)
 
     def test_one_output_that_is_better_as_a_probability_is_announced(self):
@@ -231,7 +231,7 @@ class TestBatches:
 
 
 def test_dropout_that_fires_rarely_is_refused() -> None:
-    with pytest.raises(ValueError, match="draws random numbers.*training=self.training"):
+    with pytest.raises(ValueError, match=r"draws random numbers.*training=self.training"):
         surface(Calls(3, lambda f: functional.dropout(f, 1e-6)))
 
 
@@ -275,7 +275,7 @@ class TestModules:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             torch.nn.utils.weight_norm(layers[0])
-        with pytest.raises(ValueError, match="layer '0' uses the old .*parametrizations"):
+        with pytest.raises(ValueError, match=r"layer '0' uses the old .*parametrizations"):
             surface(layers)
         torch.nn.utils.remove_weight_norm(layers[0])
         torch.nn.utils.parametrizations.weight_norm(layers[0])

@@ -1,4 +1,4 @@
-"""Modules that cannot be sampled as they are; each is refused in a sentence that says what to do."""
+"""Modules that cannot be sampled as they are: each is refused with what to do."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.perturbations import perturbations
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
+from dims.sampling.settle import Settled
 from dims.sampling.store.manifest import fingerprint
 from dims.sampling.store.run import jobs_of, join, sample_in_store
 from dims.surface.loss import LossSurface
@@ -46,6 +47,7 @@ class Posterior:
         gradient: The gradient of the surface there, (K,).
         log_marginal_likelihood: The Laplace approximation of the evidence.
         evidence: How prior and noise were tuned; None where nothing was.
+        refinement: How `refine` ended, as `dims.settle` reports it; None where it was not asked.
 
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression")
@@ -58,6 +60,7 @@ class Posterior:
     gradient: Vector
     log_marginal_likelihood: float
     evidence: EvidenceFit | None
+    refinement: Settled | None = None
 
     @property
     def prior_precision(self) -> float | Tensor:
