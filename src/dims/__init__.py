@@ -40,6 +40,7 @@ try:
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
     from dims.mechanics.status import Status
+    from dims.model.augmentation import augmented
     from dims.model.likelihoods import (
         Bernoulli,
         Categorical,
@@ -108,6 +109,7 @@ __all__ = [
     "Status",
     "Surface",
     "Trajectories",
+    "augmented",
     "certify",
     "damped",
     "deep_ensemble",

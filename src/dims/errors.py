@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 __all__ = [
+    "AugmentationWarning",
     "BatchingWarning",
     "CompileWarning",
     "DimsDeprecationWarning",
@@ -85,6 +86,10 @@ class StoreError(DimsError, ValueError):
 
 class TableError(DimsError, ValueError):
     """The file is not a table that a network can learn from."""
+
+
+class AugmentationWarning(DimsWarning):
+    """The training data is random; one pass of it is read and kept."""
 
 
 class BatchingWarning(DimsWarning):

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from dims.model.checks_data import warn_of_random_data
+
 __all__ = ["Inputs", "TrainingData", "call_module", "check_finite", "collect"]
 __all__ += ["describe_inputs", "input_length", "map_inputs", "slice_inputs"]
 
@@ -32,6 +34,7 @@ class TrainingData(NamedTuple):
 
 def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData:
     """Gather all points into tensors on the model's device; floats take the model's precision."""
+    warn_of_random_data(data)
     if isinstance(data, TrainingData):
         inputs, targets = data
     elif isinstance(data, DataLoader):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dims.model.augmentation import passes_of
 from dims.model.checks_module import check_module
 from dims.model.checks_outputs import check_function
 from dims.model.likelihoods import Likelihood, check_terms, resolve_likelihood
@@ -84,7 +85,8 @@ class LossSurface(BatchedNetwork, BaseSurface):
         check_terms(self.likelihood, outputs, targets[: len(outputs)])
         check_function(model, self, self.data)
         self.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
-        tempered = float(self.points) if effective_points is None else effective_points
+        usual = self.points / passes_of(data)
+        tempered = usual if effective_points is None else effective_points
         self.effective_points = check_positive("effective_points", tempered)
         self.loss_scale = check_positive("loss_scale", loss_scale)
         self._chunks = Chunks.on(
