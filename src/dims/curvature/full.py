@@ -35,7 +35,7 @@ def fit_full(surface: LossSurface, theta: Vector, kind: Kind) -> FullCurvature:
     """The dense GGN or Hessian of the likelihood part at θ."""
     if surface.size > FULL_LIMIT:
         raise ValueError(
-            f"structure: 'full' would need a {surface.size} × {surface.size} matrix; use "
+            f"curvature: 'full' would need a {surface.size} × {surface.size} matrix; use "
             "'low_rank', 'kronecker' or 'diagonal'"
         )
     matrix = _ggn(surface, theta) if kind is Kind.GGN else _hessian(surface, theta)

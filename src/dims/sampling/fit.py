@@ -12,7 +12,7 @@ from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tune
 from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
 from dims.model.parameters import Selection
-from dims.model.shapes import Vector
+from dims.model.shapes import Vector, check_flag
 from dims.sampling.posterior import Posterior
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
@@ -69,6 +69,7 @@ def fit(
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
     """
+    check_flag("tune", tune)
     chosen = _Chosen(curvature, curvature_kind, rank)
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)

@@ -13,7 +13,7 @@ from dims.errors import warn_renamed
 from dims.mechanics.dynamics import Dynamics, Friction, SpeedFriction
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
-from dims.model.shapes import RowVectors
+from dims.model.shapes import RowVectors, check_flag
 from dims.sampling.certificate import certify
 from dims.sampling.samplers.base import Report, Start
 from dims.sampling.samplers.trajectory import TrajectorySampler
@@ -76,6 +76,7 @@ class DiMS(TrajectorySampler):
 
     def __post_init__(self) -> None:
         _ = self.dynamics  # checks gravity and friction
+        check_flag("certify", self.certify)
         super().__post_init__()
         if self.settle is None:
             warn_renamed("settle=None", 'settle="none"', stacklevel=5)
