@@ -27,6 +27,7 @@ __all__ = [
     "EvidenceWarning",
     "HmcWarning",
     "IndefiniteHessianWarning",
+    "MemoryLimitError",
     "ModelWarning",
     "NotAMinimumWarning",
     "NotPositiveDefiniteError",
@@ -66,6 +67,10 @@ class EngineError(DimsError, RuntimeError):
 
 class EntryError(DimsError, ValueError):
     """ENTRY of `dims sample` names nothing that can be called, or what it names failed."""
+
+
+class MemoryLimitError(DimsError, MemoryError):
+    """What was asked for does not fit into the memory that is free."""
 
 
 class NotPositiveDefiniteError(DimsError, ValueError):

@@ -21,8 +21,10 @@ from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.checks_module import refuse_inference_mode
 from dims.model.shapes import RowVectors, Vector, check_integer
+from dims.model.torch_support.free_memory import free_memory
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
+from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
 from dims.sampling.perturbations import perturbations
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
@@ -166,6 +168,33 @@ class Posterior:
         sampler = choose_sampler(method, motion, settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 
+    def estimate(
+        self, draws: int, method: str | Sampler = "dims", *, within: float = 5
+    ) -> Estimate:
+        """What `sample` of so many draws at once would take, before it is run.
+
+        Args:
+            draws: Number of draws.
+            method: A method's name, or a sampler such as `dims.DiMS(friction=0.5)`.
+            within: Seconds that finding out may take.
+
+        Returns:
+            Memory in bytes and the time of the motion in seconds.
+
+        Raises:
+            MemoryLimitError: The draws do not fit into the memory that is free.
+
+        Example:
+            >>> print(posterior.estimate(100))
+        """
+        draws = _check_count(draws)
+        sampler = choose_sampler(method, Motion(*[None] * 9), "default", None)
+        check_memory(self.surface, sampler, draws)
+        start = Start(self.surface, self.map_parameters, self.gradient)
+        seconds = estimate_seconds(start, self.perturbations(draws), sampler, float(within))
+        memory = needed_memory(self.surface, sampler, draws)
+        return Estimate(memory, free_memory(self.map_parameters.device), seconds)
+
     def _run(
         self,
         draws: int,
@@ -186,6 +215,7 @@ class Posterior:
         chosen = resolve_engine(engine)
         if store is None and engine is None:
             chunk_size = draws
+        check_memory(self.surface, sampler, min(draws, chunk_size))
         start = Start(self.surface, self.map_parameters, self.gradient)
         precision = self.curvature.precision_for(self.surface)
         with progress_reporter(progress, sampler.name) as report:
