@@ -54,7 +54,7 @@ class TestProbabilities:
             (network(3, nn.Softmax(-1)), "Softmax"),
             (nn.Sequential(network(3, nn.Softmax(-1)), nn.Identity()).eval(), "Softmax"),
             (Calls(3, lambda f: functional.softmax(f, -1)), "Softmax"),
-            (network(3, nn.Sigmoid()), "Sigmoid"),
+            (network(3, nn.Sigmoid()), "Sigmoid, a probability for each label"),
             (network(1, nn.Sigmoid()), "Sigmoid"),
             (network(1, nn.Sigmoid(), nn.Flatten(0)), "Sigmoid"),
             (network(1, nn.LogSigmoid()), "LogSigmoid"),
@@ -63,7 +63,7 @@ class TestProbabilities:
     )
     def test_a_last_operation_that_gives_them_is_refused(self, model, last):
         classes = 3 if model(points()[0]).shape[-1] == 3 else 2
-        with pytest.raises(ValueError, match=f"ends in {last}, .*with_logits"):
+        with pytest.raises(ValueError, match=f"ends in {last}.*with_logits"):
             dims.fit(model, points(classes), "classification")
 
     def test_outputs_that_sum_to_one_are_refused_whatever_made_them(self):
@@ -136,6 +136,12 @@ class TestProbabilities:
         )
         torch.testing.assert_close(first, second)
         assert all(torch.equal(before[key], given.state_dict()[key]) for key in before)
+
+    def test_logits_of_several_labels(self):
+        """A probability of each label, not of classes that exclude each other."""
+        x, _ = points()
+        logits = dims.with_logits(Calls(3, torch.sigmoid), sigmoid=True)(x)
+        torch.testing.assert_close(logits, network(3)(x))
 
     def test_saturated_probabilities_have_finite_logits(self):
         certain = Calls(1, lambda f: torch.sigmoid(1e5 * f))

@@ -94,7 +94,7 @@ def _changes(dataset: Dataset, loader: DataLoader | None) -> bool:
 
 
 def _states() -> tuple[Any, ...]:
-    kind, keys, *place = np.random.get_state()  # type: ignore[misc]
+    kind, keys, *place = np.random.get_state()
     return torch.get_rng_state(), random.getstate(), kind, keys, *place
 
 

@@ -15,18 +15,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dims.errors import ModelWarning
-from dims.model.likelihoods import Bernoulli, Categorical, Likelihood
+from dims.model.likelihoods import Bernoulli, Categorical
 from dims.model.network import BatchedNetwork
 from dims.model.training_data import Inputs, TrainingData, slice_inputs
 
 __all__ = ["check_function"]
 
 POINTS = 16
-TAKE_LOGITS = (Bernoulli, Categorical)
-PROBABILITIES = {"Sigmoid": "Sigmoid", "Softmax": "Softmax", "LogSigmoid": "LogSigmoid"}
+TAKE_LOGITS = ("bernoulli", "categorical", "multi_label_bernoulli", "position_categorical")
+PROBABILITIES = ("Sigmoid", "Softmax", "LogSigmoid")
 # Steps of autograd that change shapes, not values.
-RESHAPING = ("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Clone", "Alias")
-RESHAPING += ("ToCopy", "T", "Transpose", "Permute", "Expand", "Slice", "Select")
+RESHAPING = {"View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Clone", "Alias"}
+RESHAPING |= {"ToCopy", "T", "Transpose", "Permute", "Expand", "Slice", "Select"}
 CLEARLY_BETTER = 0.1  # nats per point by which outputs must be better as probabilities
 
 
@@ -51,9 +51,10 @@ def check_function(model: nn.Module, network: BatchedNetwork, data: TrainingData
         outputs = _without_random_numbers(network, tensors, inputs)
         _compare_with_own_call(model, network, inputs)
         _check_points_apart(network, tensors, inputs, outputs)
-    if isinstance(network.likelihood, TAKE_LOGITS):
+    if network.likelihood.name in TAKE_LOGITS:
         _refuse_probabilities(network, inputs, outputs)
-        _warn_of_probabilities(network.likelihood, outputs, targets)
+    if isinstance(network.likelihood, Bernoulli):
+        _warn_of_probabilities(outputs, targets)
 
 
 def _without_random_numbers(
@@ -144,14 +145,26 @@ def _refuse_probabilities(network: BatchedNetwork, inputs: Inputs, outputs: Tens
     """
     name = type(network.likelihood).__name__
     last = _last_operation(network, inputs)
+    classes = isinstance(network.likelihood, Categorical)
+    if last == "Sigmoid" and classes:
+        raise ValueError(
+            f"model: it ends in Sigmoid, a probability for each label, and {name} takes the logits "
+            "of one class among several; for several labels of a point give "
+            "dims.with_logits(model, sigmoid=True) and dims.MultiLabelBernoulli(), for one class "
+            "train the network without the Sigmoid and with cross entropy"
+        )
     if last is not None:
         raise ValueError(
             f"model: it ends in {last}, and {name} takes logits, so it would be applied twice; "
             "give dims.with_logits(model), which takes it off, or a network without it"
         )
-    several = outputs.shape[-1] > 1 and len(outputs) > 1
     sums = outputs.sum(-1)
-    if several and (outputs >= 0).all() and _close(sums, torch.ones_like(sums)):
+    if (
+        classes
+        and len(outputs) > 1
+        and (outputs >= 0).all()
+        and _close(sums, torch.ones_like(sums))
+    ):
         raise ValueError(
             f"model: its outputs are probabilities (not negative, and of sum 1 for every point), "
             f"and {name} takes logits; give dims.with_logits(model), or a network without its "
@@ -167,15 +180,15 @@ def _last_operation(network: BatchedNetwork, inputs: Inputs) -> str | None:
     while step is not None:
         name = step.name().rstrip("0123456789").removesuffix("Backward")
         if name not in RESHAPING:
-            return PROBABILITIES.get(name)
+            return name if name in PROBABILITIES else None
         step = next((before for before, _ in step.next_functions if before is not None), None)
     return None
 
 
-def _warn_of_probabilities(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> None:
+def _warn_of_probabilities(outputs: Tensor, targets: Tensor) -> None:
     """One output between 0 and 1 that explains the labels far better as a probability."""
     inside = bool(((outputs >= 0) & (outputs <= 1)).all())
-    if outputs.shape[-1] > 1 or not inside or len(targets.unique()) < 2:
+    if not inside or len(targets.unique()) < 2:
         return
     values = outputs.squeeze(-1)
     as_logits = functional.binary_cross_entropy_with_logits(values, targets)
@@ -184,8 +197,8 @@ def _warn_of_probabilities(likelihood: Likelihood, outputs: Tensor, targets: Ten
         warnings.warn(
             f"model: its outputs lie between 0 and 1 and explain the labels better as "
             f"probabilities (loss {as_probabilities:.2g} per point) than as the logits that "
-            f"{type(likelihood).__name__} takes ({as_logits:.2g}). If they are probabilities, "
-            "give dims.with_logits(model)",
+            f"Bernoulli takes ({as_logits:.2g}). If they are probabilities, give "
+            "dims.with_logits(model)",
             ModelWarning,
             stacklevel=4,
         )

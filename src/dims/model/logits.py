@@ -11,7 +11,7 @@ from torch import Tensor, nn
 __all__ = ["with_logits"]
 
 
-def with_logits(model: nn.Module) -> nn.Module:
+def with_logits(model: nn.Module, sigmoid: bool | None = None) -> nn.Module:
     """The same network with logits for outputs, where it ends in Softmax or Sigmoid.
 
         softmax:  f = log p,     sigmoid:  f = log p − log(1 − p)
@@ -22,6 +22,8 @@ def with_logits(model: nn.Module) -> nn.Module:
 
     Args:
         model: The network, which is copied and not modified.
+        sigmoid: Whether each output is a probability of its own, as for several labels of a point;
+            None: where there is one output. It matters where there is no last module to replace.
 
     Returns:
         A module for `dims.fit`.
@@ -38,7 +40,7 @@ def with_logits(model: nn.Module) -> nn.Module:
     module = copy.deepcopy(model)
     if isinstance(module, nn.Sequential) and _take_off(module):
         return module
-    return _Logits(module).train(model.training)
+    return _Logits(module, sigmoid).train(model.training)
 
 
 def _take_off(module: nn.Sequential) -> bool:
@@ -55,16 +57,19 @@ def _take_off(module: nn.Sequential) -> bool:
 
 
 class _Logits(nn.Module):
-    """The logits of a network's probabilities: of two or more classes, or of one label."""
+    """The logits of a network's probabilities: of two or more classes, or of labels."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, sigmoid: bool | None) -> None:
         super().__init__()
         self.network = network
+        self.sigmoid = sigmoid
 
     def forward(self, *inputs: Any, **named: Any) -> Tensor:
         probabilities = self.network(*inputs, **named)
         tiny = torch.finfo(probabilities.dtype).tiny
         logs = probabilities.clamp(min=tiny).log()
-        if probabilities.ndim > 1 and probabilities.shape[-1] > 1:
+        several = probabilities.ndim > 1 and probabilities.shape[-1] > 1
+        if several and not self.sigmoid:
             return logs
-        return logs - torch.log1p(-probabilities.clamp(max=1 - torch.finfo(logs.dtype).eps / 2))
+        below_one = 1 - torch.finfo(logs.dtype).eps / 2
+        return logs - torch.log1p(-probabilities.clamp(max=below_one))
