@@ -32,6 +32,14 @@ def test_it_never_ends_steeper_or_higher_than_it_began(budget: int) -> None:
     torch.testing.assert_close(end.gradient_norm, gradient.norm(dim=-1))
 
 
+def test_progress_is_the_part_of_the_budget_that_is_spent() -> None:
+    seen: list[float] = []
+    refine(dims.Surface(valley), START, 30, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[0] < 0.1
+    assert seen[-1] == 1.0
+
+
 def test_settling_alone_would_end_steeper() -> None:
     """The premise of the test above."""
     ends = [
@@ -61,18 +69,14 @@ SETTINGS = {"prior_precision": 0.01, "noise_std": 0.05}
 
 def test_fit_keeps_to_the_budget_and_reports_the_outcome() -> None:
     model, data = rough()
-    seen: list[float] = []
     with pytest.warns(NotAMinimumWarning, match=r"after \d+ gradients .*refine=\d+ goes on"):
-        posterior = dims.fit(model, data, "regression", **SETTINGS, refine=40, progress=seen.append)
+        posterior = dims.fit(model, data, "regression", **SETTINGS, refine=40)
     assert posterior.refinement is not None
     assert posterior.refinement.status == [SettleStatus.BUDGET_SPENT]
     krylov = posterior.surface.size  # a model that has begun is finished
     assert posterior.refinement.evaluations <= 44 + 2 * krylov
     assert posterior.gradient_norm == pytest.approx(float(posterior.refinement.gradient_norm))
     assert posterior.gradient_norm < float(posterior.refinement.start_gradient_norm)
-    assert seen == sorted(seen)
-    assert seen[0] < 0.1
-    assert seen[-1] == 1.0
 
 
 def test_a_minimum_is_reported_without_a_warning() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -38,7 +37,6 @@ def fit(
     loss_scale: float = 1.0,
     refine: bool | int = False,
     parameters: Selection = None,
-    progress: bool | Callable[[float], None] = True,
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
@@ -55,10 +53,8 @@ def fit(
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
         effective_points: Scale the likelihood to this many points; None: all of them.
         loss_scale: Factor on the whole loss, likelihood and prior.
-        refine: Walk θ* to a minimum of the sampled surface, which training may have missed:
-            True, or the most gradients this may take (10 000).
+        refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
         parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
-        progress: Show a bar in a terminal while refining, or a function to call.
 
     Returns:
         The posterior at θ*, with `sample`, `perturbations` and the evidence.
@@ -69,7 +65,6 @@ def fit(
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
     """
-    check_flag("tune", tune)
     chosen = _Chosen(curvature, curvature_kind, rank)
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
@@ -84,9 +79,7 @@ def fit(
         parameters=parameters,
     )
     open_prior = prior_structure if prior_precision is None else None
-    return _posterior(
-        surface, chosen, tune, open_prior, noise_std is None, budget_of(refine), progress
-    )
+    return _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
 
 
 class _Chosen(NamedTuple):
@@ -109,9 +102,9 @@ def _posterior(
     open_prior: str | None,
     open_noise: bool,
     refine: int,
-    progress: bool | Callable[[float], None],
 ) -> Posterior:
     """Curvature, evidence and θ* of a surface; `open_prior` is the structure of a δ to tune."""
+    check_flag("tune", tune)
     if refine and not isinstance(chosen.curvature, str):
         raise ValueError(
             "refine: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
@@ -126,7 +119,7 @@ def _posterior(
         )
         surface = tuned_surface(surface, evidence)
     if refine:
-        refinement = walk_to_minimum(surface, theta, refine, progress)
+        refinement = walk_to_minimum(surface, theta, refine)
         theta = refinement.positions[0]
         fitted = chosen.at(surface, theta)
     _, gradient = surface.value_and_grad(theta.unsqueeze(0))
