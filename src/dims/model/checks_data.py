@@ -53,7 +53,7 @@ def warn_of_random_data(data: Any) -> None:
             "is sampled; another fit reads others. Give the data without what is random, or a "
             "fixed number of passes as data, dims.augmented(data, passes=10)",
             AugmentationWarning,
-            stacklevel=5,
+            stacklevel=6,  # the caller of `fit`, which is decorated
         )
 
 

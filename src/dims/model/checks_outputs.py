@@ -97,7 +97,7 @@ def _compare_with_own_call(model: nn.Module, network: BatchedNetwork, inputs: In
             "trained. To make both agree, keep padded positions out of what follows (such as a "
             "mean over all positions), or call torch.backends.mha.set_fastpath_enabled(False)",
             ModelWarning,
-            stacklevel=4,
+            stacklevel=6,  # the caller of `fit`, which is decorated
         )
         return
     raise ValueError(
@@ -200,5 +200,5 @@ def _warn_of_probabilities(outputs: Tensor, targets: Tensor) -> None:
             f"Bernoulli takes ({as_logits:.2g}). If they are probabilities, give "
             "dims.with_logits(model)",
             ModelWarning,
-            stacklevel=4,
+            stacklevel=6,  # the caller of `fit`, which is decorated
         )
