@@ -40,6 +40,7 @@ try:
     from dims.mechanics.solvers.dopri5 import Dopri5
     from dims.mechanics.solvers.rattle import Rattle
     from dims.mechanics.status import Status
+    from dims.model.augmentation import augmented
     from dims.model.likelihoods import (
         Bernoulli,
         Categorical,
@@ -47,6 +48,7 @@ try:
         HeteroscedasticGaussian,
         Likelihood,
     )
+    from dims.model.logits import with_logits
     from dims.prediction import metrics
     from dims.prediction.predictive import (
         ClassificationPredictive,
@@ -108,6 +110,7 @@ __all__ = [
     "Status",
     "Surface",
     "Trajectories",
+    "augmented",
     "certify",
     "damped",
     "deep_ensemble",
@@ -126,6 +129,7 @@ __all__ = [
     "temperature_scaling",
     "theorem_bounds",
     "train_ensemble",
+    "with_logits",
 ]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 __all__ = [
+    "AugmentationWarning",
     "BatchingWarning",
     "CompileWarning",
     "DimsDeprecationWarning",
@@ -26,6 +27,8 @@ __all__ = [
     "EvidenceWarning",
     "HmcWarning",
     "IndefiniteHessianWarning",
+    "MemoryLimitError",
+    "ModelWarning",
     "NotAMinimumWarning",
     "NotPositiveDefiniteError",
     "ReportError",
@@ -66,6 +69,10 @@ class EntryError(DimsError, ValueError):
     """ENTRY of `dims sample` names nothing that can be called, or what it names failed."""
 
 
+class MemoryLimitError(DimsError, MemoryError):
+    """What was asked for does not fit into the memory that is free."""
+
+
 class NotPositiveDefiniteError(DimsError, ValueError):
     """Curvature plus prior is not a precision matrix and cannot be repaired."""
 
@@ -84,6 +91,10 @@ class StoreError(DimsError, ValueError):
 
 class TableError(DimsError, ValueError):
     """The file is not a table that a network can learn from."""
+
+
+class AugmentationWarning(DimsWarning):
+    """The training data is random; one pass of it is read and kept."""
 
 
 class BatchingWarning(DimsWarning):
@@ -108,6 +119,10 @@ class HmcWarning(DimsWarning):
 
 class IndefiniteHessianWarning(DimsWarning):
     """The Hessian plus prior has directions of negative curvature, which were repaired."""
+
+
+class ModelWarning(DimsWarning):
+    """What is sampled of a model may not be what its user means by it."""
 
 
 class NotAMinimumWarning(DimsWarning):

@@ -149,7 +149,7 @@ def test_bad_arguments_are_refused() -> None:
         last_layer(network(), data, "regression", 2, layer="head")
     with pytest.raises(ValueError, match="'1' is not a linear"):
         last_layer(network(), data, "regression", 2, layer="1")
-    with pytest.raises(ValueError, match="structure"):
+    with pytest.raises(ValueError, match="curvature"):
         last_layer(network(), data, "regression", 2, curvature="round")
     with pytest.raises(ValueError, match="seed"):
         last_layer(network(), data, "regression", 2, seed=-1)

@@ -214,7 +214,7 @@ def repaired_ratios(ratios: Tensor, semidefinite: bool) -> Tensor:
             f"Hessian plus prior has {count} of {len(ratios)} eigenvalues that are not positive "
             f"(lowest {lowest:.3g} prior precisions); they are replaced by their absolute values, "
             f"at least {REPAIR_FLOOR} prior precisions. θ is not a minimum of this surface: refine "
-            "it first, or use kind='ggn', which is never indefinite",
+            "it first, or use curvature_kind='ggn', which is never indefinite",
             IndefiniteHessianWarning,
             stacklevel=4,
         )

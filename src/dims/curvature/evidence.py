@@ -212,7 +212,9 @@ def _groups(vector: ParameterVector, prior: str) -> Tensor:
     if prior == "scalar":
         return torch.zeros(vector.size, dtype=torch.int64)
     if prior not in ("layer", "tensor"):
-        raise ValueError(f"prior: {prior!r} is unknown; give one of scalar, layer, tensor, fixed")
+        raise ValueError(
+            f"prior_structure: {prior!r} is unknown; give one of scalar, layer, tensor, fixed"
+        )
     names = [n.rpartition(".")[0] if prior == "layer" else n for n in vector.names]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     members = torch.tensor([numbers[name] for name in names])

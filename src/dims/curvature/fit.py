@@ -60,11 +60,11 @@ def fit_curvature(
     """
     if structure not in STRUCTURES:
         raise ValueError(
-            f"structure: {structure!r} is unknown; give one of {', '.join(STRUCTURES)}"
+            f"curvature: {structure!r} is unknown; give one of {', '.join(STRUCTURES)}"
         )
     kinds = [member.value for member in Kind]
     if kind not in kinds:
-        raise ValueError(f"kind: {kind!r} is unknown; give one of {', '.join(kinds)}")
+        raise ValueError(f"curvature_kind: {kind!r} is unknown; give one of {', '.join(kinds)}")
     return STRUCTURES[structure](surface, _check_theta(theta, surface), Kind(kind), rank, seed)
 
 

@@ -22,22 +22,26 @@ from dims.curvature.base import (
 from dims.curvature.low_rank import SpectralPrecision
 from dims.curvature.products import LikelihoodProducts, jacobian_chunks
 from dims.model.shapes import Vector
+from dims.model.torch_support.free_memory import check_fits, readable
 from dims.surface.loss import LossSurface
 
 __all__ = ["FullCurvature", "fit_full"]
 
 FULL_LIMIT = 20_000  # parameters; the matrix alone has 1.6 GB in float32 there
+COPIES = 4  # of the matrix: itself, with a prior, its factor or eigenvectors, and work space
+ADVICE = "use 'low_rank', 'kronecker' or 'diagonal'"
 HESSIAN_ROWS = 64  # Hessian-vector products that share one pass through the network's graph
 BLOCK = 256  # below blocks of this many columns JᵀΛJ is copied from above the diagonal
 
 
 def fit_full(surface: LossSurface, theta: Vector, kind: Kind) -> FullCurvature:
     """The dense GGN or Hessian of the likelihood part at θ."""
+    dtype = working_dtype(surface.size, theta.dtype, theta.device)
+    needed = COPIES * surface.size**2 * dtype.itemsize
+    what = f"curvature: 'full', {COPIES} matrices of {surface.size} × {surface.size} numbers,"
     if surface.size > FULL_LIMIT:
-        raise ValueError(
-            f"structure: 'full' would need a {surface.size} × {surface.size} matrix; use "
-            "'low_rank', 'kronecker' or 'diagonal'"
-        )
+        raise ValueError(f"{what} would need {readable(needed)}; {ADVICE}")
+    check_fits(what, needed, theta.device, ADVICE)
     matrix = _ggn(surface, theta) if kind is Kind.GGN else _hessian(surface, theta)
     return FullCurvature(surface, matrix, semidefinite=kind is Kind.GGN)
 

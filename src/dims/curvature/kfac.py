@@ -29,7 +29,9 @@ def fit_kronecker(surface: LossSurface, theta: Vector, kind: Kind) -> KroneckerC
     root R of Λ = RᵀR, point by point: the Hessian of ‖R·f‖² in f is 2Λ.
     """
     if kind is not Kind.GGN:
-        raise ValueError("kind: 'kronecker' curvature approximates the GGN only; use kind='ggn'")
+        raise ValueError(
+            "curvature_kind: 'kronecker' approximates the GGN only; use curvature_kind='ggn'"
+        )
     known = surface.likelihood.torch_loss()
     loss, factor = known or (nn.MSELoss(reduction="sum"), 0.5)
     network = _Network(surface, theta, weighted=known is None)
@@ -111,7 +113,7 @@ def _layers(surface: LossSurface) -> dict[str, str]:
         layer = surface.module.get_submodule(layer_name)
         if not isinstance(layer, SUPPORTED) or tensor_name not in ("weight", "bias"):
             raise ValueError(
-                f"structure: 'kronecker' supports Linear and Conv2d layers, and {name!r} belongs "
+                f"curvature: 'kronecker' supports Linear and Conv2d layers, and {name!r} belongs "
                 f"to {layer_name or 'the model'!r} ({type(layer).__name__}); {ADVICE}"
             )
         layers[name] = layer_name
@@ -142,6 +144,6 @@ def _check_each_layer_is_called_once(
         if used != 1 or shared:
             why = "shares its weights with another layer" if shared else f"is called {used} times"
             raise ValueError(
-                f"structure: 'kronecker' needs layers that are called exactly once a forward "
+                f"curvature: 'kronecker' needs layers that are called exactly once a forward "
                 f"pass, and {layer_name!r} {why}; {ADVICE}"
             )

@@ -24,7 +24,7 @@ from dims.curvature.base import (
 from dims.curvature.eigenpairs import leading_eigenpairs
 from dims.curvature.products import LikelihoodProducts
 from dims.errors import EigenpairsWarning
-from dims.model.shapes import Vector
+from dims.model.shapes import Vector, check_integer
 from dims.surface.loss import LossSurface
 
 __all__ = ["LowRankCurvature", "SpectralPrecision", "fit_low_rank"]
@@ -34,8 +34,7 @@ def fit_low_rank(
     surface: LossSurface, theta: Vector, kind: Kind, rank: int, seed: int
 ) -> LowRankCurvature:
     """The `rank` eigenpairs of largest |λ| of the GGN or Hessian at θ; never a K × K matrix."""
-    if rank < 1:
-        raise ValueError(f"rank: must be at least 1, got {rank}")
+    check_integer("rank", rank)
     products = LikelihoodProducts(surface, theta, kind)
     generator = torch.Generator().manual_seed(seed)
 

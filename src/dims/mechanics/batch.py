@@ -45,6 +45,8 @@ CHECK_EVERY = 8  # calls of `advance` between two looks at which rows are done
 CHECK_COMPILED_EVERY = 32  # on a CPU, where a look takes as long as several steps of few rows
 KEEP_FULL = 0.8  # compact when fewer than this part of the rows still run
 SMALLEST_COMPILED = {"cpu": 4, "cuda": 16}  # rows; below, a compiled step takes as long
+FIRST_FORECAST = 2_000  # evaluations of a row, before which its speed says little
+MOST_EVALUATIONS = 1_000_000  # a row that at its speed would need more until the end is given up
 SHRINK = {"cpu": 2, "cuda": 4}  # of compiled batches; a GPU hardly feels half a batch less
 # The part of the rows that wait for a refresh before they get it, where steps are a CUDA graph: a
 # refresh is hundreds of calls of the GPU, and takes as long for few rows as for many.
@@ -110,7 +112,7 @@ def run(
             if options.save:
                 store.save(rows, stepped, len(times))
             store.file_page(rows, stepped.ledger)
-            state = _after_look(stepped, options.max_evaluations)
+            state = _after_look(stepped, options.max_evaluations, float(times[-1]))
             running = state.running
             alive = int(running.sum())
             size = fitting_size(alive, len(rows), sizes)
@@ -134,12 +136,14 @@ def _offer(checkpoint: Checkpoint | None, store: Record, rows: Tensor, state: Ro
         checkpoint.offer(partial(store.pack, rows, state))
 
 
-def _after_look(state: RowState, max_evaluations: int | None) -> RowState:
+def _after_look(state: RowState, max_evaluations: int | None, end: float) -> RowState:
     """Saved rows may go on, rows without a budget end, and the ledger begins a new page."""
-    status = state.status
+    used = state.ledger.evaluations
     if max_evaluations is not None:
-        spent = state.running & (state.ledger.evaluations >= max_evaluations)
-        status = torch.where(spent, Status.BUDGET_SPENT.code, status)
+        spent = used >= max_evaluations
+    else:  # absurd settings (friction 1e9) would keep a row moving for days
+        spent = (used >= FIRST_FORECAST) & (used * end > MOST_EVALUATIONS * state.time)
+    status = torch.where(state.running & spent, Status.BUDGET_SPENT.code, state.status)
     landed = torch.zeros_like(state.landed)
     return replace(state, landed=landed, status=status, ledger=state.ledger.turn_page())
 

@@ -68,7 +68,7 @@ def integrate(
         solver: "rattle", "dopri5" or a `dims.Solver` object such as `dims.Rattle(1e-3)`.
         tolerance: With a solver's name, its tolerance; None means its default.
         max_time: When every trajectory ends.
-        max_evaluations: Gradient evaluations that a row may use; None means no limit.
+        max_evaluations: Gradients that a row may use; None: a row ends that would need a million.
         stop: A condition that ends rows early, such as `dims.AtRest()`.
         save_at: Increasing times whose states are returned; None means each row's end.
         compile: Compile the whole step: half a minute, then several times faster.

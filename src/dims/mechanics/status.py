@@ -39,7 +39,11 @@ class Status(CodedStatus):
     RUNNING = (0, "still moving; run it to its end")
     FINISHED = (1, "reached max_time")
     AT_REST = (2, "met the stop condition")
-    BUDGET_SPENT = (3, "used max_evaluations before max_time; raise it, or loosen the tolerance")
+    BUDGET_SPENT = (
+        3,
+        "used max_evaluations before max_time, or would need a million: raise it, loosen the "
+        "tolerance, or use less friction or gravity or a shorter max_time",
+    )
     STALLED = (
         4,
         "no step was small enough to be accepted; the surface is not smooth there or too steep "

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, vjp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from dims.model.arrays import as_arrays
 from dims.model.likelihoods import Likelihood
 from dims.model.parameters import ParameterVector, Selection
 from dims.model.shapes import RowVectors, Vector, check_integer, check_rows
@@ -154,6 +155,7 @@ class BatchedNetwork:
         batch_size: int | None,
     ) -> Tensor:
         self._check_size(thetas)
+        inputs = as_arrays("inputs", inputs)
         if batch_size is None:
             return self._predict_batch(function, thetas, self.check_inputs(inputs))
         size = check_integer("batch_size", batch_size)

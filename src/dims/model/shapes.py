@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 __all__ = ["RowFlags", "RowIntegers", "RowScalars", "RowVectors", "Times", "Vector"]
-__all__ += ["check_integer", "check_positive", "check_prior", "check_rows", "check_vectors"]
+__all__ += [
+    "check_flag",
+    "check_integer",
+    "check_positive",
+    "check_prior",
+    "check_rows",
+    "check_vectors",
+]
 
 if TYPE_CHECKING or find_spec("jaxtyping") is None:
     from typing import Annotated as Bool
@@ -68,8 +75,17 @@ def check_positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     return float(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """True or False; a word such as "no" would count as true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return value
+
+
 def check_prior(prior_precision: float | Tensor, size: int, like: Tensor) -> Tensor:
     """δ as a 0-d tensor or a vector (K,), in the precision and on the device of another tensor."""
+    if isinstance(prior_precision, (str, bytes)) or prior_precision is None:
+        raise TypeError(f"prior_precision: expected a number or a vector, got {prior_precision!r}")
     prior = torch.as_tensor(prior_precision, dtype=like.dtype, device=like.device).detach()
     if prior.ndim > 1 or (prior.ndim == 1 and len(prior) != size):
         raise ValueError(

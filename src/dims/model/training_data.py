@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from dims.model.arrays import as_arrays
+from dims.model.checks_data import warn_of_random_data
+
 __all__ = ["Inputs", "TrainingData", "call_module", "check_finite", "collect"]
 __all__ += ["describe_inputs", "input_length", "map_inputs", "slice_inputs"]
 
@@ -32,6 +35,7 @@ class TrainingData(NamedTuple):
 
 def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData:
     """Gather all points into tensors on the model's device; floats take the model's precision."""
+    warn_of_random_data(data)
     if isinstance(data, TrainingData):
         inputs, targets = data
     elif isinstance(data, DataLoader):
@@ -58,13 +62,15 @@ def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData
         kind = dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.detach().to(device, kind, copy=not isinstance(data, TrainingData))
 
-    inputs = map_inputs(convert, inputs)
-    targets = convert(targets)
+    inputs = map_inputs(convert, as_arrays("inputs", inputs))
+    targets = convert(as_arrays("targets", targets))
     points = input_length(inputs)
     if targets.ndim == 0 or points == 0 or len(targets) == 0:
         raise ValueError("data: it is empty; give at least one point")
     if points != len(targets):
-        raise ValueError(f"data: {points} inputs but {len(targets)} targets")
+        listed = isinstance(inputs, (list, tuple)) and len(inputs) == len(targets)
+        hint = "; a list of tensors is several inputs of one network, so stack points into one"
+        raise ValueError(f"data: {points} inputs but {len(targets)} targets{hint * listed}")
     check_finite(inputs)
     return TrainingData(inputs, targets)
 

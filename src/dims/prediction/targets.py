@@ -28,10 +28,9 @@ def class_labels(targets: Tensor, points: int, classes: int) -> Tensor:
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.squeeze(1)
     if targets.ndim != 1 or targets.shape[0] != points:
-        hint = "; turn one-hot labels into class numbers with targets.argmax(-1)"
         raise ValueError(
             f"targets: class labels must have shape ({points},), got {tuple(targets.shape)}"
-            + (hint if targets.ndim == 2 else "")
+            + _advice_for_rows(targets)
         )
     labels = targets.to(torch.int64)
     if targets.is_floating_point() and not torch.equal(labels.to(targets.dtype), targets):
@@ -43,3 +42,15 @@ def class_labels(targets: Tensor, points: int, classes: int) -> Tensor:
             f"found {lowest}..{highest}"
         )
     return labels
+
+
+def _advice_for_rows(targets: Tensor) -> str:
+    """What to do with several numbers for each point: one class, several labels, or neither."""
+    if targets.ndim != 2 or not ((targets == 0) | (targets == 1)).all():
+        return "; give one class number for each point"
+    if (targets.sum(-1) == 1).all():
+        return "; turn one-hot labels into class numbers with targets.argmax(-1)"
+    return (
+        "; these are several labels of each point, not one class: use a likelihood with a "
+        "probability for each of them, dims.MultiLabelBernoulli()"
+    )

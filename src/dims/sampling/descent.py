@@ -9,6 +9,7 @@ in the time t. Both reaches take |λ| for λ, so that negative curvature is left
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -87,11 +88,17 @@ class Descent:
         return ROUNDING * torch.finfo(self.position.dtype).eps * (1 + self.loss.abs())
 
 
-def descend(surface: BaseSurface, positions: RowVectors, plan: Plan) -> Descent:
+def descend(
+    surface: BaseSurface,
+    positions: RowVectors,
+    plan: Plan,
+    watch: Callable[[Descent], None] | None = None,
+) -> Descent:
     """Walk every row down to its goal, as gently as that can be done.
 
     A step takes the shortest time that reaches the goal by the model, if one does; else the longest
     that keeps a part of the promised loss. Gradients and products both count as evaluations.
+    `watch` is called with the state of all rows before each step and at the end.
     """
     loss, gradient = surface.value_and_grad(positions)
     norm = torch.linalg.vector_norm(gradient.double(), dim=-1)
@@ -109,6 +116,8 @@ def descend(surface: BaseSurface, positions: RowVectors, plan: Plan) -> Descent:
     )
     state = _judge(state, plan)
     while True:
+        if watch is not None:
+            watch(state)
         rows = (state.status == RUNNING).nonzero().squeeze(-1)
         if len(rows) == 0:
             return state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,18 +9,17 @@ from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
 from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
-from dims.errors import NotAMinimumWarning, renamed_arguments
+from dims.errors import renamed_arguments
 from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
 from dims.model.parameters import Selection
-from dims.model.shapes import Vector
+from dims.model.shapes import Vector, check_flag
 from dims.sampling.posterior import Posterior
 from dims.sampling.progress import stage
-from dims.sampling.settle import settle
+from dims.sampling.refine import budget_of, warn_of_slope
+from dims.sampling.refine import refine as walk_to_minimum
 from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
-
-STEEP = 1.0  # ‖g(θ*)‖ above this: the graph is steeper than 45° where sampling starts
 
 
 @renamed_arguments(train_data="data")
@@ -39,7 +37,7 @@ def fit(
     prior_structure: str = "scalar",
     effective_points: float | None = None,
     loss_scale: float = 1.0,
-    refine: bool = False,
+    refine: bool | int = False,
     parameters: Selection = None,
     progress: bool | Callable[[float], None] = True,
 ) -> Posterior:
@@ -58,7 +56,7 @@ def fit(
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
         effective_points: Scale the likelihood to this many points; None: all of them.
         loss_scale: Factor on the whole loss, likelihood and prior.
-        refine: Walk θ* to a minimum of the sampled surface, which training may have missed.
+        refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
         parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
         progress: Show which stage takes long.
 
@@ -80,7 +78,7 @@ def fit(
     scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
     noisy = with_noise(likelihood, noise_std)
     surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
-    return _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
+    return _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
 
 
 class _Chosen(NamedTuple):
@@ -104,15 +102,16 @@ def _posterior(
     tune: bool,
     open_prior: str | None,
     open_noise: bool,
-    refine: bool,
+    refine: int,
 ) -> Posterior:
     """Curvature, evidence and θ* of a surface; `open_prior` is the structure of a δ to tune."""
+    check_flag("tune", tune)
     if refine and not isinstance(chosen.curvature, str):
         raise ValueError(
             "refine: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
             "one of the two"
         )
-    theta, evidence = surface.initial, None
+    theta, evidence, refinement = surface.initial, None, None
     fitted = chosen.at(surface, theta)
     open_noise = open_noise and surface.likelihood.noise_std is not None
     if tune and (open_prior is not None or open_noise):
@@ -122,20 +121,13 @@ def _posterior(
             )
         surface = tuned_surface(surface, evidence)
     if refine:
-        with stage(chosen.progress, "refining θ*"):
-            theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
+        refinement = walk_to_minimum(surface, theta, refine, chosen.progress)
+        theta = refinement.positions[0]
         fitted = chosen.at(surface, theta)
     _, gradient = surface.value_and_grad(theta.unsqueeze(0))
     log_evidence = log_marginal_likelihood(surface, theta, fitted)
-    posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence)
-    if posterior.gradient_norm > STEEP:
-        warnings.warn(
-            f"θ* is not a minimum of the sampled surface: its gradient norm is "
-            f"{posterior.gradient_norm:.3g} (training minimised another loss, or stopped early). "
-            "Draws start on a slope; refine=True walks to a minimum first",
-            NotAMinimumWarning,
-            stacklevel=4,  # the caller of `fit`, which is decorated
-        )
+    posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence, refinement)
+    warn_of_slope(posterior.gradient_norm, refinement, stacklevel=4)  # `fit` is decorated
     return posterior
 
 

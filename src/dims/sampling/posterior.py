@@ -19,13 +19,17 @@ from dims.mechanics.batch import Progress
 from dims.mechanics.dynamics import Friction
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
+from dims.model.checks_module import refuse_inference_mode
 from dims.model.shapes import RowVectors, Vector, check_integer
+from dims.model.torch_support.free_memory import free_memory
 from dims.prediction.showing import Shown
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
+from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
 from dims.sampling.perturbations import check_seed, perturbations
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
+from dims.sampling.settle import Settled
 from dims.sampling.store.chunks import jobs_of, join
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
@@ -47,6 +51,7 @@ class Posterior(Shown):
         gradient: The gradient of the surface there, (K,).
         log_marginal_likelihood: The Laplace approximation of the evidence.
         evidence: How prior and noise were tuned; None where nothing was.
+        refinement: How `refine` ended, as `dims.settle` reports it; None where it was not asked.
 
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression")
@@ -59,6 +64,7 @@ class Posterior(Shown):
     gradient: Vector
     log_marginal_likelihood: float
     evidence: EvidenceFit | None
+    refinement: Settled | None = None
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -172,6 +178,33 @@ class Posterior(Shown):
         sampler = choose_sampler(method, motion, settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 
+    def estimate(
+        self, draws: int, method: str | Sampler = "dims", *, within: float = 5
+    ) -> Estimate:
+        """What `sample` of so many draws at once would take, before it is run.
+
+        Args:
+            draws: Number of draws.
+            method: A method's name, or a sampler such as `dims.DiMS(friction=0.5)`.
+            within: Seconds that finding out may take.
+
+        Returns:
+            Memory in bytes and the time of the motion in seconds.
+
+        Raises:
+            MemoryLimitError: The draws do not fit into the memory that is free.
+
+        Example:
+            >>> print(posterior.estimate(100))
+        """
+        draws = _check_count(draws)
+        sampler = choose_sampler(method, Motion(*[None] * 9), "default", None)
+        check_memory(self.surface, sampler, draws)
+        start = Start(self.surface, self.map_parameters, self.gradient)
+        seconds = estimate_seconds(start, self.perturbations(draws), sampler, float(within))
+        memory = needed_memory(self.surface, sampler, draws)
+        return Estimate(memory, free_memory(self.map_parameters.device), seconds)
+
     def _run(
         self,
         draws: int,
@@ -184,6 +217,7 @@ class Posterior(Shown):
         retry_failed: bool,
     ) -> Draws:
         """All chunks by an engine, with a store or without."""
+        refuse_inference_mode()
         draws, seed = _check_count(draws), check_seed("seed", seed)
         check_integer("chunk_size", chunk_size)
         if retry_failed and store is None:
@@ -191,6 +225,7 @@ class Posterior(Shown):
         chosen = resolve_engine(engine)
         if store is None and engine is None:
             chunk_size = draws
+        check_memory(self.surface, sampler, min(draws, chunk_size))
         start = Start(self.surface, self.map_parameters, self.gradient)
         precision = self.curvature.precision_for(self.surface)
         with progress_reporter(progress, sampler.name) as report:

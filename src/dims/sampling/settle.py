@@ -36,7 +36,15 @@ from dims.sampling import descent
 from dims.sampling.descent import Descent, Plan
 from dims.surface.base import BaseSurface
 
-__all__ = ["REDUCTION", "SettleStatus", "Settled", "rows_in_memory", "settle"]
+__all__ = [
+    "REDUCTION",
+    "SettleStatus",
+    "Settled",
+    "plan_of",
+    "report_on",
+    "rows_in_memory",
+    "settle",
+]
 
 TOLERANCE = 1e-6  # ‖g‖ ≤ 1e-6·(1 + |L|) is a minimum for all purposes
 REDUCTION = 100.0  # of the gradient, by settling in the stiff directions
@@ -142,9 +150,9 @@ def settle(
         >>> settled = dims.settle(posterior.surface, draws.parameters, "full")
         >>> settled.positions, settled.gradient_norm
     """
-    plan = _plan(surface, method, reduction, max_time, max_evaluations)
+    plan = plan_of(surface, method, reduction, max_time, max_evaluations)
     parts = rows_in_memory(surface, thetas, plan.max_space)
-    return _report(thetas.detach(), [descent.descend(surface, rows, plan) for rows in parts])
+    return report_on(thetas.detach(), [descent.descend(surface, rows, plan) for rows in parts])
 
 
 def rows_in_memory(surface: BaseSurface, thetas: Tensor, space: int) -> tuple[Tensor, ...]:
@@ -157,13 +165,14 @@ def rows_in_memory(surface: BaseSurface, thetas: Tensor, space: int) -> tuple[Te
     return thetas.detach().split(max(1, MEMORY // row_bytes))
 
 
-def _plan(
+def plan_of(
     surface: BaseSurface,
     method: str,
-    reduction: float,
-    max_time: float | None,
-    max_evaluations: int | None,
+    reduction: float = 100.0,
+    max_time: float | None = None,
+    max_evaluations: int | None = None,
 ) -> Plan:
+    """Where the descent of `settle` with these arguments stops."""
     if method not in MAX_SPACE:
         raise ValueError(f"method: {method!r} is unknown; there are 'stiff' and 'full'")
     if not reduction > 1:
@@ -192,7 +201,8 @@ def _flat_time(surface: BaseSurface) -> float:
     return FLAT_SHARE / flat if flat > 0 else math.inf
 
 
-def _report(thetas: RowVectors, ends: list[Descent]) -> Settled:
+def report_on(thetas: RowVectors, ends: list[Descent]) -> Settled:
+    """The ends of descents that started at θ (S, K), in parts."""
     end = map_tensors(lambda *parts: torch.cat(parts), *ends)
     return Settled(
         positions=end.position,

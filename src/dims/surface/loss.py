@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dims.model.augmentation import passes_of
+from dims.model.checks_module import check_module
+from dims.model.checks_outputs import check_function
 from dims.model.likelihoods import Likelihood, check_terms, resolve_likelihood
 from dims.model.network import BatchedNetwork
 from dims.model.parameters import Selection
@@ -67,6 +70,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         parameters: Selection = None,
         memory_budget: int | None = None,
     ) -> None:
+        check_module(model)
         super().__init__(model, parameters, memory_budget)
         warn_of_tf32(self.module, self.vector.device, self.vector.dtype)
         self._module_for_gradients = with_cheap_gelu(self.module)
@@ -80,8 +84,10 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         targets = self.likelihood.check_targets(like_all, self.data.targets)
         self.data = self.data._replace(targets=targets)
         check_terms(self.likelihood, outputs, targets[: len(outputs)])
+        check_function(model, self, self.data)
         self.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
-        tempered = float(self.points) if effective_points is None else effective_points
+        usual = self.points / passes_of(data)
+        tempered = usual if effective_points is None else effective_points
         self.effective_points = check_positive("effective_points", tempered)
         self.loss_scale = check_positive("loss_scale", loss_scale)
         self._chunks = Chunks.on(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -24,6 +25,8 @@ from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Tim
 from dims.surface.base import BaseSurface
 
 __all__ = ["RowState", "Solver", "check_settings"]
+
+FINEST = 1e-14  # the smallest tolerance: errors below it are rounding
 
 State = TypeVar("State", bound="RowState")
 
@@ -271,7 +274,13 @@ class Solver(ABC, Generic[State]):
 
 def check_settings(tolerance: float, step: float | None) -> None:
     """A tolerance lies between 0 and 1; a fixed step, if given, is positive."""
+    if not isinstance(tolerance, Real) or not isinstance(step, Real | None):
+        raise TypeError(f"tolerance, step: expected numbers, got {tolerance!r} and {step!r}")
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance: must lie between 0 and 1, got {tolerance}")
+    if tolerance < FINEST:
+        raise ValueError(
+            f"tolerance: {tolerance} is finer than float64 resolves; give at least {FINEST}"
+        )
     if step is not None and not step > 0:
         raise ValueError(f"step: must be positive, got {step}")

@@ -14,7 +14,7 @@ from dims.mechanics.dynamics import Dynamics, Friction, SpeedFriction
 from dims.mechanics.integrate import resolve_solver
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
-from dims.model.shapes import RowVectors
+from dims.model.shapes import RowVectors, check_flag
 from dims.sampling.certificate import certify
 from dims.sampling.samplers.base import Report, Start
 from dims.sampling.samplers.trajectory import TrajectorySampler
@@ -84,6 +84,7 @@ class DiMS(TrajectorySampler):
         if self.metric is None:
             able = resolve_solver(self.solver, self.tolerance).any_metric
             object.__setattr__(self, "metric", "moving" if able else "euclidean")
+        check_flag("certify", self.certify)
         super().__post_init__()
         if self.settle is None:
             warn_renamed("settle=None", 'settle="none"', stacklevel=5)

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from numbers import Real
 from typing import Any
 
 from torch import Tensor
@@ -15,7 +16,7 @@ from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.integrate import Trajectories, integrate, resolve_metric, resolve_solver
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
-from dims.model.shapes import RowVectors
+from dims.model.shapes import RowVectors, check_flag
 from dims.sampling.samplers.base import Report, Sampler, Start
 
 __all__ = ["TrajectorySampler"]
@@ -50,6 +51,8 @@ class TrajectorySampler(Sampler):
 
     def __post_init__(self) -> None:
         check_max_time(self.max_time)
+        check_flag("precondition", self.precondition)
+        check_flag("compile", self.compile)
         resolve_metric(self.metric, resolve_solver(self.solver, self.tolerance, self.metric))
         object.__setattr__(self, "save_at", _checked_times(self.save_at, self.max_time))
 
@@ -128,6 +131,11 @@ class TrajectorySampler(Sampler):
 
 
 def _checked_times(save_at: Sequence[float], max_time: float) -> tuple[float, ...]:
+    if isinstance(save_at, (str, Real)) or isinstance(max_time, str):
+        raise TypeError(
+            f"save_at, max_time: expected a list of numbers and a number, got {save_at!r} and "
+            f"{max_time!r}"
+        )
     times = tuple(float(time) for time in save_at)
     increasing = all(a < b for a, b in zip((-math.inf, *times), times, strict=False))
     if times and not (increasing and times[0] >= 0 and times[-1] <= max_time):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dims.errors import DrawsFileError, StoreError
+from dims.sampling.store.platforms import open_plainly, try_lock
 
 __all__ = ["check_file", "locked", "make_folder", "read_small"]
 
@@ -33,7 +33,7 @@ def locked(place: Path) -> Iterator[bool]:
     path = place / "lock"
     try:
         # No truncation and no links: the name may lead to a file that is not ours.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        descriptor = open_plainly(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         if error.errno in READ_ONLY:
             yield False
@@ -42,12 +42,10 @@ def locked(place: Path) -> Iterator[bool]:
             raise StoreError(f"{path}: not a plain file; give another folder") from error
         raise
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(descriptor):
             raise StoreError(
                 f"{place}: another process is writing to it; wait for it, or give another folder"
-            ) from error
+            )
         yield True
     finally:
         os.close(descriptor)
@@ -65,7 +63,7 @@ def check_file(path: Path, largest: int) -> None:
 def read_small(path: Path, most: int) -> bytes | None:
     """The content of a plain file of at most so many bytes; None where it is something else."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = open_plainly(path, os.O_RDONLY)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             return None
