@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.curvature.base import Kind
 from dims.model.shapes import RowVectors, Vector
-from dims.model.training_data import Inputs, map_inputs
+from dims.model.training_data import Inputs, input_length, map_inputs, slice_inputs
 from dims.surface.loss import LossSurface
 
 __all__ = ["LikelihoodProducts", "jacobian_chunks", "jacobian_of_points"]
@@ -125,7 +125,32 @@ def jacobian_of_points(surface: LossSurface) -> Callable[..., tuple[Tensor, Tens
         outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
         return outputs, outputs
 
-    return vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+    batched = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+
+    def each(theta: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        return surface.batching.attempt(
+            "points",
+            lambda: batched(theta, inputs),
+            lambda: _jacobian_one_by_one(surface, theta, inputs),
+        )
+
+    return each
+
+
+def _jacobian_one_by_one(
+    surface: LossSurface, theta: Tensor, inputs: Inputs
+) -> tuple[Tensor, Tensor]:
+    """The same by plain reverse mode, point by point and output by output."""
+    jacobians, outputs = [], []
+    for point in range(input_length(inputs)):
+        leaf, found = _network_graph(surface, theta, slice_inputs(inputs, slice(point, point + 1)))
+        rows = [
+            torch.autograd.grad(part, leaf, retain_graph=True, materialize_grads=True)[0]
+            for part in found[0]
+        ]
+        jacobians.append(torch.stack(rows))
+        outputs.append(found[0].detach())
+    return torch.stack(jacobians), torch.stack(outputs)
 
 
 def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tensor, Tensor]]:

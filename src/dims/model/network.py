@@ -17,8 +17,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from dims.model.likelihoods import Likelihood
 from dims.model.parameters import ParameterVector, Selection
 from dims.model.shapes import RowVectors, Vector, check_integer, check_rows
+from dims.model.torch_support.activations import use_plain_prelu
+from dims.model.torch_support.batching import Batching
 from dims.model.torch_support.convolution import use_matrices
 from dims.model.torch_support.memory import Chunks, default_memory_budget, measure_bytes_per_point
+from dims.model.torch_support.recurrent import use_steps
 from dims.model.training_data import (
     Inputs,
     call_module,
@@ -59,6 +62,9 @@ class BatchedNetwork:
         self.module = copy.deepcopy(model).requires_grad_(False)
         self._attention = _unfuse_attention(self.module)
         use_matrices(self.module)
+        use_steps(self.module)
+        use_plain_prelu(self.module)
+        self.batching = Batching()
         self.memory_budget = memory_budget or default_memory_budget(self.vector.device)
 
     @property
@@ -77,9 +83,15 @@ class BatchedNetwork:
         def one(tensors: dict[str, Tensor]) -> Tensor:
             return self.network(tensors, inputs)
 
+        def together() -> Tensor:
+            return torch.vmap(one)(self.vector.unflatten(thetas))
+
+        def one_by_one() -> Tensor:
+            return torch.stack([one(self.vector.unflatten(theta)) for theta in thetas])
+
         # The fused attention kernels are not batched over rows but looped over.
         with sdpa_kernel(SDPBackend.MATH) if self._attention else nullcontext():
-            return torch.vmap(one)(self.vector.unflatten(thetas))
+            return self.batching.attempt("draws", together, one_by_one)
 
     def network(
         self, tensors: dict[str, Tensor], inputs: Inputs, module: nn.Module | None = None

@@ -116,9 +116,18 @@ def _jacobian_of_rows(surface: LossSurface, thetas: RowVectors, part: Part | Non
     inputs = surface.data.inputs
     if part is not None:
         inputs = slice_inputs(inputs, part.points)
-    each_row = vmap(jacobian_of_points(surface), in_dims=(0, None if part is None else 0))
+    each = jacobian_of_points(surface)
+    each_row = vmap(each, in_dims=(0, None if part is None else 0))
+
+    def one_by_one() -> tuple[Tensor, Tensor]:
+        own = [inputs if part is None else slice_inputs(inputs, row) for row in range(len(thetas))]
+        found = [each(theta, points) for theta, points in zip(thetas, own, strict=True)]
+        return torch.stack([pair[0] for pair in found]), torch.stack([pair[1] for pair in found])
+
     with sdpa_kernel(SDPBackend.MATH):
-        jacobians, outputs = each_row(thetas, inputs)
+        jacobians, outputs = surface.batching.attempt(
+            "draws", lambda: each_row(thetas, inputs), one_by_one
+        )
     rows, count, width, size = jacobians.shape
     hessians = _weighted_hessians(surface, outputs.reshape(-1, width), part)
     hessians = hessians.view(rows, count, width, width)
