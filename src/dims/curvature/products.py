@@ -78,7 +78,9 @@ def _linearised_network(
     surface: LossSurface, theta: Vector, inputs: Inputs, targets: Tensor
 ) -> Product:
     leaf, outputs = _network_graph(surface, theta, inputs)
-    weights = surface.likelihood_scale * surface.likelihood.output_hessian(outputs.detach())
+    weights = surface.likelihood_scale * surface.likelihood.curvature_weights(
+        outputs.detach(), targets
+    )
     with torch.enable_grad():
         dual = torch.zeros_like(outputs, requires_grad=True)
         (pulled,) = torch.autograd.grad(outputs, leaf, dual, create_graph=True)
@@ -160,7 +162,8 @@ def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tenso
     # J, the pieces it is made of and Λ·J live side by side, in float64 at the end.
     held = surface.outputs * (3 * 8 * surface.size + surface.bytes_per_point)
     step = max(1, int(surface.memory_budget // held))
-    for inputs, _ in surface.data.chunks(step):
+    for inputs, targets in surface.data.chunks(step):
         with sdpa_kernel(SDPBackend.MATH):
             jacobians, outputs = jacobian(theta.detach(), inputs)
-        yield jacobians, surface.likelihood_scale * surface.likelihood.output_hessian(outputs)
+        weights = surface.likelihood.curvature_weights(outputs, targets)
+        yield jacobians, surface.likelihood_scale * weights

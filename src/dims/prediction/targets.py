@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["class_labels", "matching_targets"]
+__all__ = ["class_labels", "matching_targets", "position_labels"]
 
 
 def matching_targets(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -41,5 +41,27 @@ def class_labels(targets: Tensor, points: int, classes: int) -> Tensor:
         raise ValueError(
             f"targets: class labels must lie in 0..{classes - 1} for this model's outputs, "
             f"found {lowest}..{highest}"
+        )
+    return labels
+
+
+def position_labels(
+    targets: Tensor, points: int, positions: int, classes: int, ignore_index: int
+) -> Tensor:
+    """Class numbers of each position as int64, (points, positions); some may be ignored."""
+    if targets.ndim < 2 or len(targets) != points or targets[0].numel() != positions:
+        raise ValueError(
+            f"targets: expected a label at each of {positions} positions of {points} points, got "
+            f"shape {tuple(targets.shape)}"
+        )
+    labels = targets.reshape(points, positions).to(torch.int64)
+    known = labels[labels != ignore_index]
+    if len(known) == 0:
+        raise ValueError(f"targets: every label is {ignore_index}, which is ignored")
+    lowest, highest = int(known.min()), int(known.max())
+    if lowest < 0 or highest >= classes:
+        raise ValueError(
+            f"targets: labels must lie in 0..{classes - 1} or be {ignore_index}, found "
+            f"{lowest}..{highest}"
         )
     return labels

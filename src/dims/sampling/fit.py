@@ -10,7 +10,13 @@ from torch import Tensor, nn
 from dims.curvature import Curvature, fit_curvature, from_laplace
 from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
 from dims.errors import NotAMinimumWarning, renamed_arguments
-from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
+from dims.model.likelihoods import (
+    Likelihood,
+    given_noise,
+    leaves_noise_open,
+    with_noise,
+    with_noise_per_output,
+)
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
 from dims.sampling.posterior import Posterior
@@ -112,8 +118,10 @@ def _posterior(
             "one of the two"
         )
     theta, evidence = surface.initial, None
-    fitted = chosen.at(surface, theta)
     open_noise = open_noise and surface.likelihood.noise_std is not None
+    if tune and open_noise and isinstance(chosen.curvature, str):
+        surface = _with_noise_per_output(surface, theta)
+    fitted = chosen.at(surface, theta)
     if tune and (open_prior is not None or open_noise):
         evidence = tune_evidence(
             surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
@@ -134,6 +142,15 @@ def _posterior(
             stacklevel=4,  # the caller of `fit`, which is decorated
         )
     return posterior
+
+
+def _with_noise_per_output(surface: LossSurface, theta: Vector) -> LossSurface:
+    """Several outputs may have noises of different sizes: each gets that of its residuals."""
+    if surface.outputs == 1:
+        return surface
+    outputs = surface.outputs_on_data(theta.unsqueeze(0))[0]
+    own = with_noise_per_output(surface.likelihood, outputs, surface.data.targets)
+    return surface.with_settings(likelihood=own)
 
 
 def _adopted(

@@ -71,6 +71,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         self._module_for_gradients = with_cheap_gelu(self.module)
         self.data = collect(data, self.vector.device, self.vector.dtype)
         self.points = len(self.data.targets)
+        self._takes_positions = getattr(likelihood, "takes_positions", False)
         outputs = self._check_outputs()
         self.outputs = outputs.shape[-1]
         self.input_shapes = describe_inputs(self.data.inputs)

@@ -55,7 +55,9 @@ def choose_points(surface: LossSurface, thetas: RowVectors, count: int, noise: T
     """
     outputs = surface.outputs_on_data(thetas)
     rows, total, width = outputs.shape
-    hessians = surface.likelihood.output_hessian(outputs.reshape(-1, width))
+    targets = surface.data.targets
+    repeated = targets.expand(rows, *targets.shape).flatten(0, 1)
+    hessians = surface.likelihood.curvature_weights(outputs.reshape(-1, width), repeated)
     traces = hessians.diagonal(dim1=-2, dim2=-1).sum(-1).view(rows, total).double()
     logs = traces.clamp(min=1e-300).log().nan_to_num(0.0)
     keys, order = (logs + noise).topk(count + 1, dim=-1)
@@ -176,7 +178,13 @@ def _network(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pro
 
 def _weighted_hessians(surface: LossSurface, outputs: Tensor, part: Part | None) -> Tensor:
     """s·wᵢ·Λᵢ of points in one row of outputs after the other, (n, C, C)."""
-    hessians = surface.likelihood_scale * surface.likelihood.output_hessian(outputs)
+    targets = surface.data.targets
+    if part is not None:
+        targets = targets[part.points].flatten(0, part.points.ndim - 1)
+    elif len(outputs) > len(targets):
+        targets = targets.expand(len(outputs) // len(targets), *targets.shape).flatten(0, 1)
+    weights = surface.likelihood.curvature_weights(outputs, targets)
+    hessians = surface.likelihood_scale * weights
     if part is None:
         return hessians
     return hessians * part.weights.to(hessians.dtype).reshape(-1, 1, 1)

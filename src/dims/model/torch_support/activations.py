@@ -51,7 +51,7 @@ def use_plain_prelu(module: nn.Module) -> None:
 
 class _PlainPReLU(nn.PReLU):
     def forward(self, input: Tensor) -> Tensor:
-        slopes = self.weight
+        slopes: Tensor = self.weight
         if len(slopes) > 1:  # one for each channel, the second axis
             slopes = slopes.view(-1, *[1] * (input.ndim - 2))
         return torch.where(input > 0, input, slopes * input)
