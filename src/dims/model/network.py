@@ -41,8 +41,9 @@ __all__ = ["BatchedNetwork", "jacobian_products", "prior_curvature"]
 class BatchedNetwork:
     """f_θ(x) of a module for rows θ (S, K), with all that is known about it but its data.
 
-    The module is copied and never modified. A subclass says what the outputs mean and which
-    points the module takes: it sets the attributes below.
+    The module is copied and never modified: `given` is the copy as the user wrote it, `module` one
+    on the same memory whose layers are replaced by faster ones. A subclass says what the outputs
+    mean and which points the module takes: it sets the attributes below.
     """
 
     outputs: int
@@ -63,7 +64,7 @@ class BatchedNetwork:
             raise ValueError(f"memory_budget: must be a positive number of bytes, {memory_budget}")
         _refuse_random_layers(model)
         self.vector = ParameterVector(model, parameters)
-        self.module = copy.deepcopy(model).requires_grad_(False)
+        self.given, self.module = _two_copies(model)
         self._attention: bool | None = unfuse_attention(self.module) or None  # None: not known yet
         use_matrices(self.module)
         use_steps(self.module)
@@ -261,6 +262,22 @@ def _ranks(description: Any) -> Any:
         return 0 if text.endswith("[]") else text.count(",") + 1
 
     return map_inputs(rank, description)
+
+
+def _two_copies(model: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """A copy in the user's own classes, and one on the same memory whose layers we may replace."""
+    try:
+        given = copy.deepcopy(model)
+    except RuntimeError as error:
+        raise ValueError(
+            "model: it cannot be copied, because it keeps tensors that autograd computed "
+            "(torch.nn.utils.weight_norm does); use torch.nn.utils.parametrizations.weight_norm, "
+            f"or detach them ({str(error).splitlines()[0]})"
+        ) from error
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in given.buffers()}
+    for parameter in given.parameters():
+        shared[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=False)
+    return given, copy.deepcopy(given, shared)
 
 
 def _refuse_random_layers(model: nn.Module) -> None:

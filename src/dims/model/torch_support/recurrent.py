@@ -58,6 +58,10 @@ class _Stepwise(nn.RNNBase):
             states = tuple(part.squeeze(1) for part in states)
         return outputs, states if len(states) == 2 else states[0]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Without the list of weights for torch's kernels, which it would keep up to date.
+        nn.Module.__setattr__(self, name, value)
+
     def _layers(self, steps: State, states: State) -> tuple[State, State]:
         """All layers and directions: outputs of each step, and the last states."""
         directions = 2 if self.bidirectional else 1
