@@ -86,18 +86,19 @@ class _Stepwise(nn.RNNBase):
         inner = weights["bias_ih"]
         if bias is not None and not isinstance(self, nn.GRU):  # both are added: once, not each step
             inner, bias = inner + bias, None
-        lengths = [len(step) for step in steps]
+        lengths = [step.shape[0] for step in steps]
         inputs = linear(torch.cat(steps), weights["weight_ih"], inner)
         outputs = []
         for gates in inputs.split(lengths):
-            now = tuple(part[: len(gates)] for part in state)
+            count = gates.shape[0]
+            now = tuple(part[:count] for part in state)
             new = _step(type(self), gates, linear(now[0], recurrent, bias), now, self.nonlinear)
             if weights["weight_hr"] is not None:
                 new = (linear(new[0], weights["weight_hr"]), *new[1:])
             outputs.append(new[0])
-            if len(gates) < len(state[0]):  # the others have ended, or begin later in reverse
+            if count < state[0].shape[0]:  # the others have ended, or begin later in reverse
                 pairs = zip(new, state, strict=True)
-                new = tuple(torch.cat([part, old[len(gates) :]]) for part, old in pairs)
+                new = tuple(torch.cat([part, old[count:]]) for part, old in pairs)
             state = new
         return outputs, state
 
@@ -114,7 +115,7 @@ class _Stepwise(nn.RNNBase):
             return tuple(part.unsqueeze(1) for part in given) if alone else given
         sizes = [self.proj_size or self.hidden_size]
         sizes += [self.hidden_size] if isinstance(self, nn.LSTM) else []
-        return tuple(like.new_zeros(count, len(like), size) for size in sizes)
+        return tuple(like.new_zeros(count, like.shape[0], size) for size in sizes)
 
     def _time_first(self, values: Tensor, alone: bool) -> Tensor:
         return values.transpose(0, 1) if self.batch_first and not alone else values
