@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.model.likelihoods import Likelihood
 from dims.model.parameters import ParameterVector, Selection
+from dims.model.refusals import refuse_without_values
 from dims.model.shapes import RowVectors, Vector, check_integer, check_rows
 from dims.model.torch_support.activations import use_plain_prelu
 from dims.model.torch_support.attention import calls_attention, unfuse_attention
@@ -62,6 +63,7 @@ class BatchedNetwork:
             raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
         if memory_budget is not None and memory_budget <= 0:
             raise ValueError(f"memory_budget: must be a positive number of bytes, {memory_budget}")
+        refuse_without_values(model)
         _refuse_random_layers(model)
         self.vector = ParameterVector(model, parameters)
         self.given, self.module = _two_copies(model)
