@@ -53,6 +53,7 @@ try:
         PositionCategorical,
         StudentT,
     )
+    from dims.model.parameters import last_blocks
     from dims.prediction import metrics
     from dims.prediction.ordinal import OrdinalPredictive
     from dims.prediction.positions import PositionPredictive
@@ -132,6 +133,7 @@ __all__ = [
     "gravitational",
     "hmc",
     "integrate",
+    "last_blocks",
     "last_layer",
     "load",
     "mc_dropout",

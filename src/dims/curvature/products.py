@@ -60,7 +60,7 @@ class LikelihoodProducts:
         return total
 
     def _products(self) -> Iterator[Product]:
-        for inputs, targets in self._surface.data.chunks(self._points):
+        for inputs, targets in self._surface.work.chunks(self._points):
             yield self._linearise(self._surface, self._theta, inputs, targets)
 
 
@@ -97,7 +97,7 @@ def _network_graph(surface: LossSurface, theta: Vector, inputs: Inputs) -> tuple
     # The fused attention kernels have no second derivative and no batches, hence the plain one.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         leaf = theta.detach().clone().requires_grad_()
-        return leaf, surface.network(surface.vector.unflatten(leaf), inputs)
+        return leaf, surface.network(surface.vector.unflatten(leaf), inputs, surface.head)
 
 
 def _pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
@@ -124,7 +124,8 @@ def jacobian_of_points(surface: LossSurface) -> Callable[..., tuple[Tensor, Tens
 
     def output(theta: Tensor, point: Inputs) -> tuple[Tensor, Tensor]:
         inputs = map_inputs(lambda x: x.unsqueeze(0), point)
-        outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
+        tensors = surface.vector.unflatten(theta)
+        outputs = surface.network(tensors, inputs, surface.head).squeeze(0)
         return outputs, outputs
 
     batched = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
@@ -162,7 +163,7 @@ def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tenso
     # J, the pieces it is made of and Λ·J live side by side, in float64 at the end.
     held = surface.outputs * (3 * 8 * surface.size + surface.bytes_per_point)
     step = max(1, int(surface.memory_budget // held))
-    for inputs, targets in surface.data.chunks(step):
+    for inputs, targets in surface.work.chunks(step):
         with sdpa_kernel(SDPBackend.MATH):
             jacobians, outputs = jacobian(theta.detach(), inputs)
         weights = surface.likelihood.curvature_weights(outputs, targets)

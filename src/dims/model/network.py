@@ -84,11 +84,11 @@ class BatchedNetwork:
         """θ of the given model."""
         return self.vector.initial.clone()
 
-    def forward(self, thetas: Tensor, inputs: Inputs) -> Tensor:
-        """f_θ(x) of all rows at once, differentiable in θ, (S, N, C)."""
+    def forward(self, thetas: Tensor, inputs: Inputs, module: nn.Module | None = None) -> Tensor:
+        """f_θ(x) of all rows at once, differentiable in θ, (S, N, C); `module` as in `network`."""
 
         def one(tensors: dict[str, Tensor]) -> Tensor:
-            return self.network(tensors, inputs)
+            return self.network(tensors, inputs, module)
 
         def together() -> Tensor:
             return torch.vmap(one)(self.vector.unflatten(thetas))
@@ -99,7 +99,7 @@ class BatchedNetwork:
         if self._attention is None:
             few = slice_inputs(inputs, slice(0, 1))
             tensors = self.vector.unflatten(self.vector.initial)
-            self._attention = calls_attention(lambda: self.network(tensors, few))
+            self._attention = calls_attention(lambda: self.network(tensors, few, module))
         # The fused attention kernels are not batched over rows but looped over.
         with sdpa_kernel(SDPBackend.MATH) if self._attention else nullcontext():
             return self.batching.attempt("draws", together, one_by_one)

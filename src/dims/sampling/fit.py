@@ -62,7 +62,8 @@ def fit(
         effective_points: Scale the likelihood to this many points; None: all of them.
         loss_scale: Factor on the whole loss, likelihood and prior.
         refine: Walk θ* to a minimum of the sampled surface, which training may have missed.
-        parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
+        parameters: Names, patterns or a predicate of the parameters to sample, or
+            `dims.last_blocks(model, 2)`; None: the trainable ones.
 
     Returns:
         The posterior at θ*, with `sample`, `perturbations` and the evidence.

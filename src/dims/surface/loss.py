@@ -19,6 +19,7 @@ from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
 from dims.model.torch_support.tf32 import warn_of_tf32
 from dims.model.training_data import Inputs, collect, describe_inputs, slice_inputs
 from dims.surface.base import BaseSurface, grad_and_hvp_of
+from dims.surface.features import cache_features
 
 __all__ = ["LossSurface"]
 
@@ -39,8 +40,9 @@ class LossSurface(BatchedNetwork, BaseSurface):
         prior_precision: δ, a number or a vector (K,).
         effective_points: n, tempers the likelihood alone; None means N.
         loss_scale: c, scales likelihood and prior together.
-        parameters: Which parameters θ holds: names, prefixes ("head") or a function of the name;
-            None means all that require gradients.
+        parameters: Which parameters θ holds: names, prefixes ("head"), patterns ("layers.*.bias")
+            or a function of the name; None means all that require gradients. What they do not
+            enter is computed once, where torch can trace the forward pass.
         memory_budget: Bytes of activations that are alive at once: points and rows are processed in
             chunks. None means a part of the memory that is free.
 
@@ -68,7 +70,6 @@ class LossSurface(BatchedNetwork, BaseSurface):
     ) -> None:
         super().__init__(model, parameters, memory_budget)
         warn_of_tf32(self.module, self.vector.device, self.vector.dtype)
-        self._module_for_gradients = with_cheap_gelu(self.module)
         self.data = collect(data, self.vector.device, self.vector.dtype)
         self.points = len(self.data.targets)
         self._takes_positions = getattr(likelihood, "takes_positions", False)
@@ -84,6 +85,10 @@ class LossSurface(BatchedNetwork, BaseSurface):
         tempered = float(self.points) if effective_points is None else effective_points
         self.effective_points = check_positive("effective_points", tempered)
         self.loss_scale = check_positive("loss_scale", loss_scale)
+        # The training data as the motion sees it, and the network from there to the outputs.
+        names, budget = self.vector.names, self.memory_budget
+        self.work, self.head = cache_features(self.module, names, self.data, budget)
+        self._module_for_gradients = with_cheap_gelu(self.head)
         self._chunks = Chunks.on(
             self.vector.device, self.memory_budget, self._measure_bytes_per_point()
         )
@@ -127,7 +132,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         values = self._prior(thetas)
         with torch.no_grad():
             for rows in self._chunks.rows(len(thetas), self.points):
-                for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                for inputs, targets in self.work.chunks(self._chunks.points(rows)):
                     values[rows] += self._data_term(thetas[rows], inputs, targets)
         return values
 
@@ -145,9 +150,9 @@ class LossSurface(BatchedNetwork, BaseSurface):
         with torch.no_grad():
             for rows in self._chunks.rows(len(thetas), self.points):
                 start = 0
-                for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                for inputs, targets in self.work.chunks(self._chunks.points(rows)):
                     part = slice(start, start + len(targets))
-                    found[rows, part] = self.forward(thetas[rows], inputs)
+                    found[rows, part] = self.forward(thetas[rows], inputs, self.head)
                     start = part.stop
         return found
 
@@ -156,10 +161,10 @@ class LossSurface(BatchedNetwork, BaseSurface):
         thetas = thetas.detach()
         values, gradients = self._prior(thetas), self._prior_gradient(thetas)
         if torch.compiler.is_compiling():
-            terms, slopes = self._traceable_gradient(thetas, *self.data)
+            terms, slopes = self._traceable_gradient(thetas, *self.work)
             return values + terms, gradients + slopes
         for rows in self._chunks.rows(len(thetas), self.points):
-            for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+            for inputs, targets in self.work.chunks(self._chunks.points(rows)):
                 terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
                 values[rows] += terms
                 gradients[rows] += slopes
@@ -219,7 +224,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         chunks = replace(self._chunks, bytes_per_point=PRODUCT_COST * self.bytes_per_point)
         for rows in chunks.rows(len(thetas), self.points):
             leaf = thetas[rows].clone().requires_grad_()
-            for inputs, targets in self.data.chunks(chunks.points(rows)):
+            for inputs, targets in self.work.chunks(chunks.points(rows)):
                 with torch.enable_grad():
                     total = self._data_term(leaf, inputs, targets).sum()
                     gradient, product = grad_and_hvp_of(total, leaf, vectors[rows])
@@ -236,7 +241,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
             )
 
     def _data_term(self, thetas: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
-        outputs = self.forward(thetas, inputs)
+        outputs = self.forward(thetas, inputs, self.head)
         terms = self.likelihood.negative_log(outputs, targets)
         return self.likelihood_scale * terms.sum(-1, dtype=torch.float64)
 
@@ -251,7 +256,7 @@ class LossSurface(BatchedNetwork, BaseSurface):
         def one_row(points: int) -> None:
             leaf = self.vector.initial.unsqueeze(0).clone().requires_grad_()
             targets = self.data.targets[[0] * points]
-            self._data_term(leaf, slice_inputs(self.data.inputs, [0] * points), targets)
+            self._data_term(leaf, slice_inputs(self.work.inputs, [0] * points), targets)
 
         return measure_bytes_per_point(one_row)
 

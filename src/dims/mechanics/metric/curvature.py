@@ -115,7 +115,7 @@ def _jacobian(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pr
 
 
 def _jacobian_of_rows(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Product:
-    inputs = surface.data.inputs
+    inputs = surface.work.inputs
     if part is not None:
         inputs = slice_inputs(inputs, part.points)
     each = jacobian_of_points(surface)
@@ -150,12 +150,12 @@ def _network(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pro
     at_once = max(1, surface.memory_budget // vector_bytes)
 
     def one_row(theta: Tensor, block: Tensor, some: Part | None) -> Tensor:
-        inputs = surface.data.inputs
+        inputs = surface.work.inputs
         if some is not None:
             inputs = slice_inputs(inputs, some.points)
 
         def network(theta: Tensor) -> Tensor:
-            return surface.network(surface.vector.unflatten(theta), inputs)
+            return surface.network(surface.vector.unflatten(theta), inputs, surface.head)
 
         with sdpa_kernel(SDPBackend.MATH):
             outputs, pull = vjp(network, theta)[:2]
