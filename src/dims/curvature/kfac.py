@@ -114,9 +114,10 @@ def _layers(surface: LossSurface) -> dict[str, str]:
         layer_name, _, tensor_name = name.rpartition(".")
         layer = surface.module.get_submodule(layer_name)
         if not isinstance(layer, SUPPORTED) or tensor_name not in ("weight", "bias"):
+            kind = type(surface.given.get_submodule(layer_name)).__name__
             raise ValueError(
                 f"structure: 'kronecker' supports Linear and Conv2d layers, and {name!r} belongs "
-                f"to {layer_name or 'the model'!r} ({type(layer).__name__}); {ADVICE}"
+                f"to {layer_name or 'the model'!r} ({kind}); {ADVICE}"
             )
         layers[name] = layer_name
     return layers

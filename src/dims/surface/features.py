@@ -107,11 +107,11 @@ def _split(
     """The graph from inputs to features, and the one from features to outputs."""
     try:
         graph = _Tracer(moving).trace(module)
+        few = [_Lengths(module, graph).of(slice_inputs(inputs, slice(0, n))) for n in PROBES]
     except Exception:  # whatever a forward pass may do that is not a graph
         return None
     inside = _dependent(module, graph, moving)
     frozen = [node for node in graph.nodes if node not in inside]
-    few = [_Lengths(module, graph).of(slice_inputs(inputs, slice(0, n))) for n in PROBES]
     # A feature has the points as its first axis. Sizes, constants and buffers are computed again.
     has_points = {node for node in frozen if tuple(each.get(node) for each in few) == PROBES}
     waiting, crossing = list(inside), set()
