@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from network_parts import measure_features
 
 

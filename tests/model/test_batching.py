@@ -38,8 +38,9 @@ def data(points: int = 10) -> tuple[Tensor, Tensor]:
     return x, (x[:, 0] > 0).long()
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
-@pytest.mark.parametrize("structure", ["full", "diagonal", "low_rank"])
+@pytest.mark.parametrize("structure", ["full", "low_rank"])
 def test_rows_one_after_another_are_exact(structure: str) -> None:
     torch.manual_seed(0)
     branching = Branching().double()
@@ -57,7 +58,7 @@ def test_rows_one_after_another_are_exact(structure: str) -> None:
         warnings.simplefilter("error")  # it was said already
         ours = found.surface.grad_and_hvp(thetas, vectors)
         draws = {m: found.sample(2, m, progress=False) for m in ("la", "linla")}
-        moved = found.sample(2, "rla", metric="moving", max_time=0.1, progress=False)
+        moved = found.sample(2, "rla", metric="moving", max_time=0.05, progress=False)
     torch.testing.assert_close(ours, expected.surface.grad_and_hvp(thetas, vectors))
     assert moved.energy_violation.max() < 1e-2
     for method, made in draws.items():

@@ -144,14 +144,14 @@ def test_gradients_and_products_are_those_of_the_module(kind: Any, packed: bool)
 
 
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
-@pytest.mark.parametrize("structure", ["full", "low_rank", "diagonal"])
-def test_an_lstm_is_sampled(structure: str) -> None:
+@pytest.mark.usefixtures("without_shape_checks")
+def test_an_lstm_is_sampled() -> None:
     torch.manual_seed(0)
     model = LastStep(nn.LSTM, False).double()
     words, y = torch.randint(1, 7, (12, 4)), random(12, 1)
-    posterior = dims.fit(model, (words, y), "regression", curvature=structure, rank=5)
+    posterior = dims.fit(model, (words, y), "regression", curvature="low_rank", rank=5)
     for method in ("linla", "rla"):
-        options = {"max_time": 0.1} if method == "rla" else {}
+        options = {"max_time": 0.05} if method == "rla" else {}
         draws = posterior.sample(2, method, progress=False, **options)
         assert draws.predict(words).samples.isfinite().all()
     assert draws.energy_violation.max() < 1e-2

@@ -57,7 +57,7 @@ def test_the_zoo(name: str) -> None:
         tune=False,
         parameters=case.parameters,
     )
-    draws = posterior.sample(2, max_time=0.2, settle="none", certify=False, progress=False)
+    draws = posterior.sample(2, max_time=0.1, settle="none", certify=False, progress=False)
     predictive = draws.predict(case.inputs)
     expected = posterior.surface.likelihood.predictive(own_outputs(case, draws))
     torch.testing.assert_close(predictive.samples, expected.samples, rtol=1e-5, atol=1e-5)

@@ -15,6 +15,8 @@ from dims.curvature import fit_curvature
 from dims.model.training_data import map_inputs
 from dims.surface import features
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 
 class Block(nn.Module):
     def __init__(self) -> None:
@@ -132,10 +134,9 @@ def test_losses_and_curvatures_are_those_of_the_whole_network(
     )
     torch.testing.assert_close(surface.predict(thetas, x), whole.predict(thetas, x))
     torch.testing.assert_close(surface.outputs_on_data(thetas), whole.predict(thetas, x))
-    for structure in ("full", "low_rank"):
+    if cached:
         found, expected = (
-            fit_curvature(each, surface.initial, structure, rank=3).dense()
-            for each in (surface, whole)
+            fit_curvature(each, surface.initial, "full").dense() for each in (surface, whole)
         )
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-8)
 
