@@ -423,10 +423,13 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
         lambda: Noisy(3, 2),
         "two calls on the same inputs differ, so its loss is not a function of θ",
     ),
-    "TorchScript": (traced, "whose weights torch cannot replace; give the Python module"),
+    "TorchScript": (
+        traced,
+        "cannot be computed for many sets of weights; give the Python module that was scripted",
+    ),
     "old `torch.nn.utils.weight_norm`": (
         old_weight_norm,
-        "it cannot be copied, because it keeps tensors that autograd computed",
+        "old torch.nn.utils.weight_norm",
     ),
     "a tuple as output": (
         lambda: Pair(3, 2),
@@ -434,6 +437,6 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "the meta device": (
         lambda: nn.Linear(3, 2, device="meta"),
-        "is on the meta device and has no values; load the trained weights first",
+        "is on the meta device and has no values",
     ),
 }

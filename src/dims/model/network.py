@@ -272,8 +272,8 @@ def _two_copies(model: nn.Module) -> tuple[nn.Module, nn.Module]:
         given = copy.deepcopy(model)
     except RuntimeError as error:
         raise ValueError(
-            "model: it cannot be copied, because it keeps tensors that autograd computed "
-            "(torch.nn.utils.weight_norm does); use torch.nn.utils.parametrizations.weight_norm, "
+            "model: it cannot be copied, because it keeps tensors that autograd computed, as the "
+            "old torch.nn.utils.weight_norm does; use torch.nn.utils.parametrizations.weight_norm, "
             f"or detach them ({str(error).splitlines()[0]})"
         ) from error
     shared: dict[int, Any] = {id(buffer): buffer for buffer in given.buffers()}

@@ -12,8 +12,8 @@ def refuse_without_values(model: nn.Module) -> None:
     """Refuse TorchScript, whose weights torch cannot replace, and parameters without values."""
     if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
         raise TypeError(
-            "model: it is or contains a TorchScript module, whose weights torch cannot replace; "
-            "give the Python module that it was made from, with the same state dict"
+            "model: TorchScript modules cannot be computed for many sets of weights; give the "
+            "Python module that was scripted or traced, with the weights of scripted.state_dict()"
         )
     meta = [name for name, p in model.named_parameters() if p.is_meta]
     if meta:
