@@ -13,7 +13,7 @@ import dims
 class Poisson(dims.Likelihood):
     """y ~ Poisson(exp f)."""
 
-    name = "poisson"
+    name = "own_poisson"
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return (outputs.exp() - targets * outputs).sum(-1)
@@ -41,7 +41,7 @@ class StudentT(dims.Likelihood):
 
     degrees: float = 4.0
     scale: float = 1.0
-    name = "student_t"
+    name = "own_student_t"
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         squares = ((targets - outputs) / self.scale).square() / self.degrees

@@ -45,11 +45,20 @@ try:
         Bernoulli,
         Categorical,
         Gaussian,
+        GaussianPerOutput,
         HeteroscedasticGaussian,
         Likelihood,
+        MultiLabelBernoulli,
+        Ordinal,
+        Poisson,
+        PositionCategorical,
+        StudentT,
     )
     from dims.model.logits import with_logits
+    from dims.model.parameters import last_blocks
     from dims.prediction import metrics
+    from dims.prediction.ordinal import OrdinalPredictive
+    from dims.prediction.positions import PositionPredictive
     from dims.prediction.predictive import (
         ClassificationPredictive,
         DistributionPredictive,
@@ -93,11 +102,18 @@ __all__ = [
     "Dynamics",
     "Friction",
     "Gaussian",
+    "GaussianPerOutput",
     "HeteroscedasticGaussian",
     "Likelihood",
     "LinLA",
     "LossSurface",
     "MovingMetric",
+    "MultiLabelBernoulli",
+    "Ordinal",
+    "OrdinalPredictive",
+    "Poisson",
+    "PositionCategorical",
+    "PositionPredictive",
     "Posterior",
     "Predictive",
     "Rattle",
@@ -108,6 +124,7 @@ __all__ = [
     "Solver",
     "SpeedFriction",
     "Status",
+    "StudentT",
     "Surface",
     "Trajectories",
     "augmented",
@@ -120,6 +137,7 @@ __all__ = [
     "gravitational",
     "hmc",
     "integrate",
+    "last_blocks",
     "last_layer",
     "load",
     "mc_dropout",

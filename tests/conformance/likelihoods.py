@@ -102,7 +102,10 @@ def _check_output_hessian(likelihood: Likelihood, outputs: Tensor, targets: Tens
 def _fisher(likelihood: Likelihood, outputs: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """E[∂²(−log p)/∂f²] and its standard error: a sum over all targets, or an average of many."""
     distribution = likelihood.distribution(outputs)
-    if distribution.has_enumerate_support:
+    # Several targets of a point: their values are listed one by one, not in all combinations.
+    single = distribution.batch_shape == outputs.shape[:-1] or outputs.shape[-1] == 1
+    listed = distribution.has_enumerate_support and single
+    if listed:
         drawn = distribution.enumerate_support()
         weights = log_density(distribution, drawn, outputs.ndim + 1).exp()
     else:
@@ -115,7 +118,7 @@ def _fisher(likelihood: Likelihood, outputs: Tensor, dtype: torch.dtype) -> tupl
     terms = second_derivative(lambda f: likelihood.negative_log(f, flat), repeated)
     terms = terms.unflatten(0, (len(drawn), -1))
     mean = (weights[..., None, None] * terms).sum(dim=0)
-    if distribution.has_enumerate_support:
+    if listed:
         return mean, torch.zeros_like(mean)
     return mean, terms.std(dim=0) / math.sqrt(SAMPLES)
 

@@ -40,9 +40,21 @@ CASES: dict[str, tuple[dims.Likelihood, Tensor, Tensor, bool]] = {
     "smoothed bernoulli": (dims.Bernoulli(0.2), outputs_of(5, 1), torch.arange(5) % 2, False),
     "categorical": (dims.Categorical(), outputs_of(5, 3), torch.arange(5) % 3, True),
     "smoothed categorical": (dims.Categorical(0.2), outputs_of(5, 3), torch.arange(5) % 3, False),
-    "poisson": (Poisson(), outputs_of(5, 2), COUNTS, True),
+    "own poisson": (Poisson(), outputs_of(5, 2), COUNTS, True),
     "softplus poisson": (SoftplusPoisson(), outputs_of(5, 2), COUNTS, True),
-    "student": (StudentT(5.0, 0.4), outputs_of(5, 2), outputs_of(6, 2)[:5], True),
+    "own student": (StudentT(5.0, 0.4), outputs_of(5, 2), outputs_of(6, 2)[:5], True),
+    "per output": (
+        dims.GaussianPerOutput((0.1, 3.0)),
+        outputs_of(5, 2),
+        outputs_of(6, 2)[:5],
+        True,
+    ),
+    "student": (dims.StudentT(5.0, 0.4), outputs_of(5, 2), outputs_of(6, 2)[:5], True),
+    "poisson": (dims.Poisson(), outputs_of(5, 2), COUNTS, True),
+    "multi-label": (dims.MultiLabelBernoulli(), outputs_of(5, 2), COUNTS.clamp(max=1), True),
+    "ordinal": (dims.Ordinal((-0.5, 0.1, 1.0)), outputs_of(5, 1), torch.arange(5) % 4, True),
+    "tokens": (dims.PositionCategorical(3), outputs_of(5, 6), COUNTS % 3, True),
+    "pixels": (dims.PositionCategorical(3, 1, 7), outputs_of(5, 6), COUNTS % 3, True),
 }
 
 
@@ -83,7 +95,7 @@ class Broken(Poisson):
         ("predictive", lambda self, f: dims.Gaussian(1.0).predictive(f), "predictive: 'per_sample"),
         ("predictive", lambda self, f: wrong_quantiles(f), r"quantile\(0.8\) has a share of"),
         ("settings", lambda self: {"rate": 2.0}, "do not make the object again"),
-        ("name", "poisson", "belongs to another class"),
+        ("name", "own_poisson", "belongs to another class"),
     ],
 )
 def test_a_broken_contract_is_named(
@@ -159,7 +171,7 @@ def test_objects_show_what_they_are() -> None:
     assert repr(StudentT(5.0)) == "StudentT(degrees=5.0, scale=1.0)"
     assert Poisson().settings() == {}
     assert StudentT(5.0).settings() == {"degrees": 5.0, "scale": 1.0}
-    with pytest.raises(ValueError, match="noise_std: 'poisson' has no noise"):
+    with pytest.raises(ValueError, match="noise_std: 'own_poisson' has no noise"):
         dims.fit(nn.Linear(2, 1), (torch.zeros(3, 2), torch.ones(3)), Poisson(), noise_std=0.1)
 
 
@@ -202,9 +214,9 @@ def test_a_likelihood_from_outside_goes_all_the_way(
         assert torch.equal(loaded.predict(x).samples, predictive.samples)
     assert "Poisson()" in draws.summary()
     # A program that has not imported the class reports it, and says what loading needs.
-    monkeypatch.delitem(base._CLASSES, "poisson")
-    assert ["likelihood", "poisson()"] in read_page(path)["facts"]
-    with pytest.raises(dims.DrawsFileError, match=r"'poisson' is unknown; import the module"):
+    monkeypatch.delitem(base._CLASSES, "own_poisson")
+    assert ["likelihood", "own_poisson()"] in read_page(path)["facts"]
+    with pytest.raises(dims.DrawsFileError, match=r"'own_poisson' is unknown; import the module"):
         dims.load(path, model)
 
 
@@ -221,7 +233,7 @@ def test_settings_travel_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     draws.save(path)
     assert dims.load(path, model).surface.likelihood == StudentT(3.0, 0.2)
-    assert ["likelihood", "student_t(degrees=3.0, scale=0.2)"] in read_page(path)["facts"]
+    assert ["likelihood", "own_student_t(degrees=3.0, scale=0.2)"] in read_page(path)["facts"]
     text, tensors = storage.read(path)
     fields = json.loads(text) | {"likelihood_settings": {"degrees": 3.0, "width": 1}}
     storage.write(path, tensors, json.dumps(fields), overwrite=True)

@@ -32,6 +32,7 @@ def size_of(picture: Path) -> tuple[int, int]:
 
 def test_every_example_is_tested():
     tested = {"regression_gap", "classification_ood", "own_model", "any_function", "how_to_choose"}
+    tested |= {"adapters"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | {"common"}
 
 
@@ -65,6 +66,13 @@ def test_particles_come_to_rest_on_the_minima(tmp_path):
     assert max(distances.values()) < 0.2
     with Image.open(tmp_path / "any_function.gif") as film:
         assert film.n_frames == 6
+
+
+def test_adapters_disagree_about_words_they_never_saw(tmp_path):
+    found = example("adapters").main(quick=True, out=tmp_path)
+    assert found["sampled numbers"] == 4 * 12 * 2 + 2 * 13  # two adapters of rank 2, and a head
+    assert found["disagreement, unknown words"] > 2 * found["disagreement, known words"]
+    assert (tmp_path / "adapters_first_draw.pt").exists()
 
 
 @pytest.mark.slow

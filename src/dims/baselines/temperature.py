@@ -57,6 +57,7 @@ class Tempered(Likelihood):
             likelihood = kind(**{key: v for key, v in likelihood.items() if key != "name"})
         self.likelihood = likelihood
         self.temperature = check_positive("temperature", temperature)
+        self.takes_positions = likelihood.takes_positions  # type: ignore[misc]
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return self.likelihood.negative_log(outputs / self.temperature, targets)
@@ -69,6 +70,10 @@ class Tempered(Likelihood):
 
     def output_hessian(self, outputs: Tensor) -> Tensor:
         inner = self.likelihood.output_hessian(outputs / self.temperature)
+        return inner / self.temperature**2
+
+    def curvature_weights(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        inner = self.likelihood.curvature_weights(outputs / self.temperature, targets)
         return inner / self.temperature**2
 
     def check_targets(self, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -66,7 +66,8 @@ class _Network(nn.Module):
 
     def __init__(self, surface: LossSurface, theta: Vector, weighted: bool = False) -> None:
         super().__init__()
-        self.output_hessian = surface.likelihood.output_hessian if weighted else None
+        self.weights = surface.likelihood.curvature_weights if weighted else None
+        self.arrange = surface.arrange
         self.module = copy.deepcopy(surface.module)
         for name, value in surface.vector.unflatten(theta).items():
             parameter = self.module.get_parameter(name)
@@ -74,11 +75,12 @@ class _Network(nn.Module):
             parameter.requires_grad_()
 
     def forward(self, inputs: Inputs) -> Tensor:
-        outputs = call_module(self.module, inputs)
-        outputs = outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
-        if self.output_hessian is None:
-            return outputs
-        values, vectors = torch.linalg.eigh(self.output_hessian(outputs.detach()))
+        if self.weights is None:
+            return self.arrange(call_module(self.module, inputs))
+        assert isinstance(inputs, list)
+        points, targets = inputs  # as `_batches` pairs them
+        outputs = self.arrange(call_module(self.module, points))
+        values, vectors = torch.linalg.eigh(self.weights(outputs.detach(), targets))
         roots = values.clamp(min=0).sqrt().unsqueeze(-1) * vectors.mT
         return (roots @ outputs.unsqueeze(-1)).squeeze(-1)
 
@@ -99,8 +101,10 @@ def _batches(surface: LossSurface, weighted: bool) -> Any:
     """Chunks within the memory budget; real targets are columns, as torch's losses take them."""
     points = max(1, int(surface.memory_budget // (2 * surface.bytes_per_point)))
     for inputs, targets in surface.data.chunks(points):
-        if weighted:  # they do not enter the Hessian, but their shape is checked
-            targets = surface.vector.initial.new_zeros(len(targets), surface.outputs)
+        if weighted:  # the loss is of zeros, and the network weighs its outputs itself
+            zeros = surface.vector.initial.new_zeros(len(targets), surface.outputs)
+            yield [inputs, targets], zeros
+            continue
         column = targets.ndim == 1 and targets.is_floating_point()
         yield inputs, targets.unsqueeze(-1) if column else targets
 
@@ -112,9 +116,10 @@ def _layers(surface: LossSurface) -> dict[str, str]:
         layer_name, _, tensor_name = name.rpartition(".")
         layer = surface.module.get_submodule(layer_name)
         if not isinstance(layer, SUPPORTED) or tensor_name not in ("weight", "bias"):
+            kind = type(surface.given.get_submodule(layer_name)).__name__
             raise ValueError(
                 f"curvature: 'kronecker' supports Linear and Conv2d layers, and {name!r} belongs "
-                f"to {layer_name or 'the model'!r} ({type(layer).__name__}); {ADVICE}"
+                f"to {layer_name or 'the model'!r} ({kind}); {ADVICE}"
             )
         layers[name] = layer_name
     return layers
@@ -134,7 +139,7 @@ def _check_each_layer_is_called_once(
                 layer.register_forward_hook(lambda module, *_: calls.update([id(module)]))
             )
     with torch.no_grad():
-        network(map_inputs(lambda x: x[:1], surface.data.inputs))
+        call_module(network.module, map_inputs(lambda x: x[:1], surface.data.inputs))
     for handle in handles:
         handle.remove()
     for name, layer_name in layers.items():

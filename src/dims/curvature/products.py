@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.curvature.base import Kind
 from dims.model.shapes import RowVectors, Vector
-from dims.model.training_data import Inputs, map_inputs
+from dims.model.training_data import Inputs, input_length, map_inputs, slice_inputs
 from dims.surface.loss import LossSurface
 
 __all__ = ["LikelihoodProducts", "jacobian_chunks", "jacobian_of_points"]
@@ -60,7 +60,7 @@ class LikelihoodProducts:
         return total
 
     def _products(self) -> Iterator[Product]:
-        for inputs, targets in self._surface.data.chunks(self._points):
+        for inputs, targets in self._surface.work.chunks(self._points):
             yield self._linearise(self._surface, self._theta, inputs, targets)
 
 
@@ -78,7 +78,9 @@ def _linearised_network(
     surface: LossSurface, theta: Vector, inputs: Inputs, targets: Tensor
 ) -> Product:
     leaf, outputs = _network_graph(surface, theta, inputs)
-    weights = surface.likelihood_scale * surface.likelihood.output_hessian(outputs.detach())
+    weights = surface.likelihood_scale * surface.likelihood.curvature_weights(
+        outputs.detach(), targets
+    )
     with torch.enable_grad():
         dual = torch.zeros_like(outputs, requires_grad=True)
         (pulled,) = torch.autograd.grad(outputs, leaf, dual, create_graph=True)
@@ -95,7 +97,7 @@ def _network_graph(surface: LossSurface, theta: Vector, inputs: Inputs) -> tuple
     # The fused attention kernels have no second derivative and no batches, hence the plain one.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         leaf = theta.detach().clone().requires_grad_()
-        return leaf, surface.network(surface.vector.unflatten(leaf), inputs)
+        return leaf, surface.network(surface.vector.unflatten(leaf), inputs, surface.head)
 
 
 def _pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
@@ -122,10 +124,36 @@ def jacobian_of_points(surface: LossSurface) -> Callable[..., tuple[Tensor, Tens
 
     def output(theta: Tensor, point: Inputs) -> tuple[Tensor, Tensor]:
         inputs = map_inputs(lambda x: x.unsqueeze(0), point)
-        outputs = surface.network(surface.vector.unflatten(theta), inputs).squeeze(0)
+        tensors = surface.vector.unflatten(theta)
+        outputs = surface.network(tensors, inputs, surface.head).squeeze(0)
         return outputs, outputs
 
-    return vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+    batched = vmap(jacrev(output, has_aux=True), in_dims=(None, 0))
+
+    def each(theta: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        return surface.batching.attempt(
+            "points",
+            lambda: batched(theta, inputs),
+            lambda: _jacobian_one_by_one(surface, theta, inputs),
+        )
+
+    return each
+
+
+def _jacobian_one_by_one(
+    surface: LossSurface, theta: Tensor, inputs: Inputs
+) -> tuple[Tensor, Tensor]:
+    """The same by plain reverse mode, point by point and output by output."""
+    jacobians, outputs = [], []
+    for point in range(input_length(inputs)):
+        leaf, found = _network_graph(surface, theta, slice_inputs(inputs, slice(point, point + 1)))
+        rows = [
+            torch.autograd.grad(part, leaf, retain_graph=True, materialize_grads=True)[0]
+            for part in found[0]
+        ]
+        jacobians.append(torch.stack(rows))
+        outputs.append(found[0].detach())
+    return torch.stack(jacobians), torch.stack(outputs)
 
 
 def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tensor, Tensor]]:
@@ -135,7 +163,8 @@ def jacobian_chunks(surface: LossSurface, theta: Vector) -> Iterator[tuple[Tenso
     # J, the pieces it is made of and Λ·J live side by side, in float64 at the end.
     held = surface.outputs * (3 * 8 * surface.size + surface.bytes_per_point)
     step = max(1, int(surface.memory_budget // held))
-    for inputs, _ in surface.data.chunks(step):
+    for inputs, targets in surface.work.chunks(step):
         with sdpa_kernel(SDPBackend.MATH):
             jacobians, outputs = jacobian(theta.detach(), inputs)
-        yield jacobians, surface.likelihood_scale * surface.likelihood.output_hessian(outputs)
+        weights = surface.likelihood.curvature_weights(outputs, targets)
+        yield jacobians, surface.likelihood_scale * weights

@@ -17,10 +17,11 @@ from torch.nn import functional
 from dims.errors import ModelWarning
 from dims.model.likelihoods import Bernoulli, Categorical
 from dims.model.network import BatchedNetwork
-from dims.model.training_data import Inputs, TrainingData, slice_inputs
+from dims.model.training_data import Inputs, TrainingData, describe_inputs, slice_inputs
 
-__all__ = ["check_function"]
+__all__ = ["check_function", "first_outputs"]
 
+FEW = 8
 POINTS = 16
 TAKE_LOGITS = ("bernoulli", "categorical", "multi_label_bernoulli", "position_categorical")
 PROBABILITIES = ("Sigmoid", "Softmax", "LogSigmoid")
@@ -28,6 +29,45 @@ PROBABILITIES = ("Sigmoid", "Softmax", "LogSigmoid")
 RESHAPING = {"View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Clone", "Alias"}
 RESHAPING |= {"ToCopy", "T", "Transpose", "Permute", "Expand", "Slice", "Select"}
 CLEARLY_BETTER = 0.1  # nats per point by which outputs must be better as probabilities
+
+
+def first_outputs(network: BatchedNetwork, inputs: Inputs, points: int) -> Tensor:
+    """Outputs on a few points, computed twice: the right shape, finite, and deterministic?
+
+    Args:
+        network: What dims computes of a module.
+        inputs: All training inputs.
+        points: How many there are.
+
+    Raises:
+        ValueError: The network does not suit the inputs; the message says what to do.
+    """
+    tensors = network.vector.unflatten(network.vector.initial)
+    if not torch.isfinite(network.vector.initial).all():
+        raise ValueError("model: its parameters contain NaN or infinite values")
+    few = slice_inputs(inputs, slice(0, FEW))
+    try:
+        with torch.no_grad():
+            first, second = network.network(tensors, few), network.network(tensors, few)
+    except (RuntimeError, TypeError, AttributeError, LookupError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"data: the model refuses the training inputs, {describe_inputs(few)} a point "
+            f"({reason}); give them in the shape and type it was trained on, and a model "
+            "whose output is one tensor"
+        ) from error
+    if first.ndim != 2 or len(first) != min(FEW, points):
+        raise ValueError(
+            f"model: its outputs must have shape (points, outputs), got {tuple(first.shape)}"
+        )
+    if not torch.equal(first, second):
+        raise ValueError(
+            "model: two calls on the same inputs differ, so its loss is not a function of θ; "
+            "remove random layers or call model.eval()"
+        )
+    if not torch.isfinite(first).all():
+        raise ValueError("model: its outputs on the training data contain NaN or infinities")
+    return first
 
 
 def check_function(model: nn.Module, network: BatchedNetwork, data: TrainingData) -> None:

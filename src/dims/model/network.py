@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cache
 from typing import Any
@@ -15,19 +15,26 @@ from torch.func import functional_call, jvp, vjp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.model.arrays import as_arrays
+from dims.model.checks_module import check_module
 from dims.model.likelihoods import Likelihood
 from dims.model.parameters import ParameterVector, Selection
 from dims.model.shapes import RowVectors, Vector, check_integer, check_rows
+from dims.model.torch_support.activations import use_plain_prelu
+from dims.model.torch_support.attention import calls_attention, unfuse_attention
+from dims.model.torch_support.batching import Batching
 from dims.model.torch_support.convolution import use_matrices
 from dims.model.torch_support.memory import Chunks, default_memory_budget, measure_bytes_per_point
+from dims.model.torch_support.recurrent import use_steps
 from dims.model.training_data import (
     Inputs,
-    call_module,
     check_finite,
     describe_inputs,
     input_length,
+    logits_of,
     map_inputs,
+    module_arguments,
     slice_inputs,
+    without_labels,
 )
 
 __all__ = ["BatchedNetwork", "jacobian_products", "prior_curvature"]
@@ -36,8 +43,9 @@ __all__ = ["BatchedNetwork", "jacobian_products", "prior_curvature"]
 class BatchedNetwork:
     """f_θ(x) of a module for rows θ (S, K), with all that is known about it but its data.
 
-    The module is copied and never modified. A subclass says what the outputs mean and which
-    points the module takes: it sets the attributes below.
+    The module is copied and never modified: `given` is the copy as the user wrote it, `module` one
+    on the same memory whose layers are replaced by faster ones. A subclass says what the outputs
+    mean and which points the module takes: it sets the attributes below.
     """
 
     outputs: int
@@ -47,19 +55,22 @@ class BatchedNetwork:
     points: int
     effective_points: float
     loss_scale: float
+    _takes_positions = False  # see `Likelihood.takes_positions`
 
     def __init__(
         self, model: nn.Module, parameters: Selection = None, memory_budget: int | None = None
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+        check_module(model)
         if memory_budget is not None and memory_budget <= 0:
             raise ValueError(f"memory_budget: must be a positive number of bytes, {memory_budget}")
         _refuse_random_layers(model)
         self.vector = ParameterVector(model, parameters)
-        self.module = copy.deepcopy(model).requires_grad_(False)
-        self._attention = _unfuse_attention(self.module)
+        self.given, self.module = _two_copies(model)
+        self._attention: bool | None = unfuse_attention(self.module) or None  # None: not known yet
         use_matrices(self.module)
+        use_steps(self.module)
+        use_plain_prelu(self.module)
+        self.batching = Batching()
         self.memory_budget = memory_budget or default_memory_budget(self.vector.device)
 
     @property
@@ -72,25 +83,39 @@ class BatchedNetwork:
         """θ of the given model."""
         return self.vector.initial.clone()
 
-    def forward(self, thetas: Tensor, inputs: Inputs) -> Tensor:
-        """f_θ(x) of all rows at once, differentiable in θ, (S, N, C)."""
+    def forward(self, thetas: Tensor, inputs: Inputs, module: nn.Module | None = None) -> Tensor:
+        """f_θ(x) of all rows at once, differentiable in θ, (S, N, C); `module` as in `network`."""
 
         def one(tensors: dict[str, Tensor]) -> Tensor:
-            return self.network(tensors, inputs)
+            return self.network(tensors, inputs, module)
 
+        def together() -> Tensor:
+            return torch.vmap(one)(self.vector.unflatten(thetas))
+
+        def one_by_one() -> Tensor:
+            return torch.stack([one(self.vector.unflatten(theta)) for theta in thetas])
+
+        if self._attention is None:
+            few = slice_inputs(inputs, slice(0, 1))
+            tensors = self.vector.unflatten(self.vector.initial)
+            self._attention = calls_attention(lambda: self.network(tensors, few, module))
         # The fused attention kernels are not batched over rows but looped over.
         with sdpa_kernel(SDPBackend.MATH) if self._attention else nullcontext():
-            return torch.vmap(one)(self.vector.unflatten(thetas))
+            return self.batching.attempt("draws", together, one_by_one)
 
     def network(
         self, tensors: dict[str, Tensor], inputs: Inputs, module: nn.Module | None = None
     ) -> Tensor:
         """f(x) of one set of named tensors, (N, C); by another form of the module, if given."""
 
-        def call(*arguments: Any) -> Tensor:
-            return functional_call(module or self.module, tensors, arguments)
+        module = module or self.module
+        return self.arrange(functional_call(module, tensors, *module_arguments(module, inputs)))
 
-        outputs = call_module(call, inputs)
+    def arrange(self, outputs: Any) -> Tensor:
+        """What a module returned as outputs (N, C): its logits, positions side by side."""
+        outputs = logits_of(outputs)
+        if outputs.ndim > 2 and self._takes_positions:
+            return outputs.flatten(1)
         return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
 
     def predict(self, thetas: RowVectors, inputs: Inputs, batch_size: int | None = None) -> Tensor:
@@ -121,6 +146,8 @@ class BatchedNetwork:
             dtype = self.vector.dtype if tensor.is_floating_point() else None
             return tensor.to(device=self.vector.device, dtype=dtype)
 
+        if isinstance(inputs, Mapping) and isinstance(self.input_shapes, dict):
+            inputs = without_labels(inputs, kept=self.input_shapes)
         return map_inputs(convert, inputs)
 
     def check_inputs(self, inputs: Inputs) -> Inputs:
@@ -239,19 +266,20 @@ def _ranks(description: Any) -> Any:
     return map_inputs(rank, description)
 
 
-def _unfuse_attention(module: nn.Module) -> bool:
-    """Make attention layers use plain operations: their fused inference has no derivatives.
-
-    It is used in eval mode only, so the layer's own flag (not that of the layers inside) is set
-    to training, and the one dropout that would read it is switched off.
-    """
-    layers = [m for m in module.modules() if isinstance(m, nn.MultiheadAttention)]
-    for layer in layers:
-        layer.training, layer.dropout = True, 0.0
-    for encoder in module.modules():
-        if isinstance(encoder, nn.TransformerEncoderLayer):
-            encoder.training = True
-    return bool(layers)
+def _two_copies(model: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """A copy in the user's own classes, and one on the same memory whose layers we may replace."""
+    try:
+        given = copy.deepcopy(model)
+    except RuntimeError as error:
+        raise ValueError(
+            "model: it cannot be copied, because it keeps tensors that autograd computed, as the "
+            "old torch.nn.utils.weight_norm does; use torch.nn.utils.parametrizations.weight_norm, "
+            f"or detach them ({str(error).splitlines()[0]})"
+        ) from error
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in given.buffers()}
+    for parameter in given.parameters():
+        shared[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=False)
+    return given, copy.deepcopy(given, shared)
 
 
 def _refuse_random_layers(model: nn.Module) -> None:

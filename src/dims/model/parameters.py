@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
 
-from dims.model.shapes import Vector
+from dims.model.shapes import Vector, check_integer
 
-__all__ = ["ParameterVector"]
+__all__ = ["ParameterVector", "last_blocks"]
 
 Selection = Callable[[str], bool] | Iterable[str] | None
 
@@ -19,8 +20,8 @@ class ParameterVector:
     """Which tensors of a module form θ, in which order, and how to go between the two.
 
     Frozen parameters (`requires_grad=False`) stay constants. `select` narrows θ further: names,
-    prefixes ("head" takes "head.weight" and "head.bias") or a function of the name. A weight
-    shared by several layers appears once.
+    prefixes ("head" takes "head.weight" and "head.bias"), patterns ("layers.*.bias"), or a function
+    of the name. A weight shared by several layers appears once.
     """
 
     def __init__(self, module: nn.Module, select: Selection = None) -> None:
@@ -73,14 +74,61 @@ def _select(module: nn.Module, select: Selection) -> dict[str, nn.Parameter]:
         chosen = {name: p for name, p in trainable.items() if select(name)}
     else:
         wanted = [select] if isinstance(select, str) else list(select)
-        for prefix in wanted:
-            if not any(f"{name}.".startswith(f"{prefix}.") for name in trainable):
+        for text in wanted:
+            if not any(_matches(name, text) for name in trainable):
                 raise ValueError(
-                    f"parameters: {prefix!r} names no trainable parameter; "
+                    f"parameters: {text!r} names no trainable parameter; "
                     f"there are {', '.join(trainable)}"
                 )
-        prefixes = tuple(f"{prefix}." for prefix in wanted)
-        chosen = {n: p for n, p in trainable.items() if f"{n}.".startswith(prefixes)}
+        chosen = {n: p for n, p in trainable.items() if any(_matches(n, t) for t in wanted)}
     if not chosen:
         raise ValueError(f"parameters: the selection is empty; there are {', '.join(trainable)}")
     return chosen
+
+
+def _matches(name: str, text: str) -> bool:
+    """Whether a parameter is named by its name, a prefix of it, or a pattern."""
+    return f"{name}.".startswith(f"{text}.") or fnmatchcase(name, text)
+
+
+def last_blocks(model: nn.Module, count: int) -> list[str]:
+    """The names of a network's last blocks that can be trained, for `dims.fit(parameters=...)`.
+
+    A block is a child of the model; `Sequential` and `ModuleList` are looked into, so that the
+    blocks of a residual network or the layers of a transformer count one by one. They count in the
+    order in which the model lists them.
+
+    Args:
+        model: The network.
+        count: How many blocks, counted from the end.
+
+    Returns:
+        Their names, in order.
+
+    Raises:
+        ValueError: There are fewer.
+
+    Example:
+        >>> blocks = dims.last_blocks(model, 2)
+        >>> posterior = dims.fit(model, (x, y), "classification", parameters=blocks)
+    """
+    check_integer("count", count)
+    blocks = [name for name, block in _blocks(model) if _trainable(block)]
+    if count > len(blocks):
+        raise ValueError(
+            f"count: the model has {len(blocks)} trainable blocks ({', '.join(blocks)}), not "
+            f"{count}"
+        )
+    return blocks[-count:]
+
+
+def _blocks(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    for name, child in model.named_children():
+        if isinstance(child, (nn.Sequential, nn.ModuleList)):
+            yield from _blocks(child, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", child
+
+
+def _trainable(block: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in block.parameters())

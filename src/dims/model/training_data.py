@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dims.model.arrays import as_arrays
 from dims.model.checks_data import warn_of_random_data
 
 __all__ = ["Inputs", "TrainingData", "call_module", "check_finite", "collect"]
-__all__ += ["describe_inputs", "input_length", "map_inputs", "slice_inputs"]
+__all__ += ["describe_inputs", "input_length", "logits_of", "map_inputs", "module_arguments"]
+__all__ += ["slice_inputs", "without_labels"]
+
+LABELS = ("labels", "label")  # how a batch that is a dict calls its targets
 
 Inputs = Tensor | list[Any] | tuple[Any, ...] | dict[str, Any]
 
@@ -45,12 +49,14 @@ def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData
             inputs, targets = _join(list(data))
     elif isinstance(data, Dataset):
         inputs, targets = _join([default_collate([point]) for point in _points(data)])
+    elif isinstance(data, Mapping):
+        inputs, targets = _pair(data)
     elif isinstance(data, (tuple, list)) and len(data) == 2:
         inputs, targets = data
     else:
         raise TypeError(
-            f"data: expected a pair (inputs, targets), a Dataset or a DataLoader, got "
-            f"{type(data).__name__}"
+            f"data: expected a pair (inputs, targets), a dict with 'labels', a Dataset or a "
+            f"DataLoader, got {type(data).__name__}"
         )
 
     def convert(tensor: Any) -> Tensor:
@@ -88,14 +94,14 @@ def check_finite(inputs: Inputs) -> None:
 
 def map_inputs(function: Callable[[Any], Any], inputs: Any) -> Any:
     """Apply a function to every tensor of a tensor, list, tuple or dict of inputs."""
-    if isinstance(inputs, dict):
+    if isinstance(inputs, Mapping):
         return {key: map_inputs(function, value) for key, value in inputs.items()}
     if isinstance(inputs, (list, tuple)):
         return type(inputs)(map_inputs(function, value) for value in inputs)
     return function(inputs)
 
 
-def slice_inputs(inputs: Any, part: slice | list[int] | Tensor) -> Any:
+def slice_inputs(inputs: Any, part: int | slice | list[int] | Tensor) -> Any:
     """The given points only."""
     return map_inputs(lambda x: x[part], inputs)
 
@@ -131,9 +137,46 @@ def input_length(inputs: Any) -> int:
     return lengths.pop()
 
 
-def call_module(module: Callable[..., Tensor], inputs: Inputs) -> Tensor:
-    """A list or tuple goes in as positional arguments, a tensor or dict as the one argument."""
-    return module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+def call_module(module: nn.Module, inputs: Inputs) -> Any:
+    """Call a module on inputs as `module_arguments` says."""
+    arguments, keywords = module_arguments(module, inputs)
+    return module(*arguments, **keywords)
+
+
+def module_arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of `forward`.
+
+    A list or tuple goes in as positional arguments. A dict goes in as keyword arguments if
+    `forward` has arguments of these names, else as the one argument, as a tensor does.
+    """
+    if isinstance(inputs, (list, tuple)):
+        return tuple(inputs), {}
+    if isinstance(inputs, dict):
+        try:
+            inspect.signature(module.forward).bind(**inputs)
+            return (), inputs
+        except TypeError:
+            pass
+    return (inputs,), {}
+
+
+def logits_of(outputs: Any) -> Tensor:
+    """The tensor that a module returned, or the logits of an object or dict that has them."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    found = outputs.get("logits") if isinstance(outputs, Mapping) else None
+    found = getattr(outputs, "logits", found)
+    if not isinstance(found, Tensor):
+        raise TypeError(
+            f"its output is a {type(outputs).__name__} without logits; return one tensor, or an "
+            "object or dict with `logits`"
+        )
+    return found
+
+
+def without_labels(inputs: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Any:
+    """A batch less its labels, unless they are among the names to be kept."""
+    return {name: x for name, x in inputs.items() if name in (kept or ()) or name not in LABELS}
 
 
 def _points(data: Dataset) -> Iterator[Any]:
@@ -145,16 +188,35 @@ def _points(data: Dataset) -> Iterator[Any]:
 def _join(batches: list[Any]) -> tuple[Inputs, Tensor]:
     if not batches:
         raise ValueError("data: it is empty; give at least one point")
-    first = batches[0]
-    if not (isinstance(first, (tuple, list)) and len(first) == 2):
-        raise TypeError("data: each element must be a pair (inputs, targets)")
-    return _cat([b[0] for b in batches]), torch.cat([torch.as_tensor(b[1]) for b in batches])
+    pairs = [_pair(batch) for batch in batches]
+    targets = [torch.as_tensor(pair[1]) for pair in pairs]
+    return _cat([pair[0] for pair in pairs]), _cat(targets)
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    """Inputs and targets of a batch: a pair, or a dict that holds the targets as labels."""
+    if isinstance(batch, Mapping):
+        named = [name for name in LABELS if name in batch]
+        if not named:
+            raise TypeError(
+                f"data: a dict must hold the targets as 'labels', got {', '.join(map(str, batch))}"
+            )
+        return without_labels(batch), batch[named[0]]
+    if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
+        raise TypeError("data: each element must be a pair (inputs, targets) or a dict with labels")
+    return batch[0], batch[1]
 
 
 def _cat(parts: list[Any]) -> Any:
     first = parts[0]
-    if isinstance(first, dict):
+    if isinstance(first, Mapping):
         return {key: _cat([part[key] for part in parts]) for key in first}
     if isinstance(first, (list, tuple)):
         return [_cat([part[i] for part in parts]) for i in range(len(first))]
+    shapes = {tuple(part.shape[1:]) for part in parts}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"data: batches have points of different shapes, {sorted(shapes)[:3]}; pad all of them "
+            'to one length, as tokenizers do with padding="max_length"'
+        )
     return torch.cat(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["class_labels", "matching_targets"]
+__all__ = ["class_labels", "matching_targets", "position_labels"]
 
 
 def matching_targets(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -54,3 +54,25 @@ def _advice_for_rows(targets: Tensor) -> str:
         "; these are several labels of each point, not one class: use a likelihood with a "
         "probability for each of them, dims.MultiLabelBernoulli()"
     )
+
+
+def position_labels(
+    targets: Tensor, points: int, positions: int, classes: int, ignore_index: int
+) -> Tensor:
+    """Class numbers of each position as int64, (points, positions); some may be ignored."""
+    if targets.ndim < 2 or len(targets) != points or targets[0].numel() != positions:
+        raise ValueError(
+            f"targets: expected a label at each of {positions} positions of {points} points, got "
+            f"shape {tuple(targets.shape)}"
+        )
+    labels = targets.reshape(points, positions).to(torch.int64)
+    known = labels[labels != ignore_index]
+    if len(known) == 0:
+        raise ValueError(f"targets: every label is {ignore_index}, which is ignored")
+    lowest, highest = int(known.min()), int(known.max())
+    if lowest < 0 or highest >= classes:
+        raise ValueError(
+            f"targets: labels must lie in 0..{classes - 1} or be {ignore_index}, found "
+            f"{lowest}..{highest}"
+        )
+    return labels

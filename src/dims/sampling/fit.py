@@ -10,7 +10,13 @@ from torch import Tensor, nn
 from dims.curvature import Curvature, fit_curvature, from_laplace
 from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
 from dims.errors import renamed_arguments
-from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
+from dims.model.likelihoods import (
+    Likelihood,
+    given_noise,
+    leaves_noise_open,
+    with_noise,
+    with_noise_per_output,
+)
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector, check_flag
 from dims.sampling.posterior import Posterior
@@ -57,7 +63,8 @@ def fit(
         effective_points: Scale the likelihood to this many points; None: all of them.
         loss_scale: Factor on the whole loss, likelihood and prior.
         refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
-        parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
+        parameters: Names, patterns or a predicate of the parameters to sample, or
+            `dims.last_blocks(model, 2)`; None: the trainable ones.
         progress: Show which stage takes long.
 
     Returns:
@@ -112,8 +119,10 @@ def _posterior(
             "one of the two"
         )
     theta, evidence, refinement = surface.initial, None, None
-    fitted = chosen.at(surface, theta)
     open_noise = open_noise and surface.likelihood.noise_std is not None
+    if tune and open_noise and isinstance(chosen.curvature, str):
+        surface = _with_noise_per_output(surface, theta)
+    fitted = chosen.at(surface, theta)
     if tune and (open_prior is not None or open_noise):
         with stage(chosen.progress, "tuning prior and noise"):
             evidence = tune_evidence(
@@ -129,6 +138,15 @@ def _posterior(
     posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence, refinement)
     warn_of_slope(posterior.gradient_norm, refinement, stacklevel=4)  # `fit` is decorated
     return posterior
+
+
+def _with_noise_per_output(surface: LossSurface, theta: Vector) -> LossSurface:
+    """Several outputs may have noises of different sizes: each gets that of its residuals."""
+    if surface.outputs == 1:
+        return surface
+    outputs = surface.outputs_on_data(theta.unsqueeze(0))[0]
+    own = with_noise_per_output(surface.likelihood, outputs, surface.data.targets)
+    return surface.with_settings(likelihood=own)
 
 
 def _adopted(

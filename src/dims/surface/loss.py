@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dims.model.augmentation import passes_of
-from dims.model.checks_module import check_module
-from dims.model.checks_outputs import check_function
+from dims.model.checks_outputs import check_function, first_outputs
 from dims.model.likelihoods import Likelihood, check_terms, resolve_likelihood
 from dims.model.network import BatchedNetwork
 from dims.model.parameters import Selection
@@ -23,6 +22,7 @@ from dims.model.torch_support.tf32 import warn_of_tf32
 from dims.model.training_data import Inputs, collect, describe_inputs, slice_inputs
 from dims.prediction.showing import Shown
 from dims.surface.base import BaseSurface, grad_and_hvp_of
+from dims.surface.features import cache_features
 
 __all__ = ["LossSurface"]
 
@@ -43,8 +43,9 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         prior_precision: δ, a number or a vector (K,).
         effective_points: n, tempers the likelihood alone; None means N.
         loss_scale: c, scales likelihood and prior together.
-        parameters: Which parameters θ holds: names, prefixes ("head") or a function of the name;
-            None means all that require gradients.
+        parameters: Which parameters θ holds: names, prefixes ("head"), patterns ("layers.*.bias")
+            or a function of the name; None means all that require gradients. What they do not
+            enter is computed once, where torch can trace the forward pass.
         memory_budget: Bytes of activations that are alive at once: points and rows are processed in
             chunks. None means a part of the memory that is free.
 
@@ -70,13 +71,12 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         parameters: Selection = None,
         memory_budget: int | None = None,
     ) -> None:
-        check_module(model)
         super().__init__(model, parameters, memory_budget)
         warn_of_tf32(self.module, self.vector.device, self.vector.dtype)
-        self._module_for_gradients = with_cheap_gelu(self.module)
         self.data = collect(data, self.vector.device, self.vector.dtype)
         self.points = len(self.data.targets)
-        outputs = self._check_outputs()
+        self._takes_positions = getattr(likelihood, "takes_positions", False)
+        outputs = first_outputs(self, self.data.inputs, self.points)
         self.outputs = outputs.shape[-1]
         self.input_shapes = describe_inputs(self.data.inputs)
         self.likelihood = resolve_likelihood(likelihood, self.outputs)
@@ -90,6 +90,10 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         tempered = usual if effective_points is None else effective_points
         self.effective_points = check_positive("effective_points", tempered)
         self.loss_scale = check_positive("loss_scale", loss_scale)
+        # The training data as the motion sees it, and the network from there to the outputs.
+        names, budget = self.vector.names, self.memory_budget
+        self.work, self.head = cache_features(self.module, names, self.data, budget)
+        self._module_for_gradients = with_cheap_gelu(self.head)
         self._chunks = Chunks.on(
             self.vector.device, self.memory_budget, self._measure_bytes_per_point()
         )
@@ -143,7 +147,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         values = self._prior(thetas)
         with torch.no_grad():
             for rows in self._chunks.rows(len(thetas), self.points):
-                for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                for inputs, targets in self.work.chunks(self._chunks.points(rows)):
                     values[rows] += self._data_term(thetas[rows], inputs, targets)
         return values
 
@@ -161,9 +165,9 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         with torch.no_grad():
             for rows in self._chunks.rows(len(thetas), self.points):
                 start = 0
-                for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+                for inputs, targets in self.work.chunks(self._chunks.points(rows)):
                     part = slice(start, start + len(targets))
-                    found[rows, part] = self.forward(thetas[rows], inputs)
+                    found[rows, part] = self.forward(thetas[rows], inputs, self.head)
                     start = part.stop
         return found
 
@@ -172,10 +176,10 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         thetas = thetas.detach()
         values, gradients = self._prior(thetas), self._prior_gradient(thetas)
         if torch.compiler.is_compiling():
-            terms, slopes = self._traceable_gradient(thetas, *self.data)
+            terms, slopes = self._traceable_gradient(thetas, *self.work)
             return values + terms, gradients + slopes
         for rows in self._chunks.rows(len(thetas), self.points):
-            for inputs, targets in self.data.chunks(self._chunks.points(rows)):
+            for inputs, targets in self.work.chunks(self._chunks.points(rows)):
                 terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
                 values[rows] += terms
                 gradients[rows] += slopes
@@ -235,7 +239,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         chunks = replace(self._chunks, bytes_per_point=PRODUCT_COST * self.bytes_per_point)
         for rows in chunks.rows(len(thetas), self.points):
             leaf = thetas[rows].clone().requires_grad_()
-            for inputs, targets in self.data.chunks(chunks.points(rows)):
+            for inputs, targets in self.work.chunks(chunks.points(rows)):
                 with torch.enable_grad():
                     total = self._data_term(leaf, inputs, targets).sum()
                     gradient, product = grad_and_hvp_of(total, leaf, vectors[rows])
@@ -252,7 +256,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
             )
 
     def _data_term(self, thetas: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
-        outputs = self.forward(thetas, inputs)
+        outputs = self.forward(thetas, inputs, self.head)
         terms = self.likelihood.negative_log(outputs, targets)
         return self.likelihood_scale * terms.sum(-1, dtype=torch.float64)
 
@@ -267,35 +271,6 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         def one_row(points: int) -> None:
             leaf = self.vector.initial.unsqueeze(0).clone().requires_grad_()
             targets = self.data.targets[[0] * points]
-            self._data_term(leaf, slice_inputs(self.data.inputs, [0] * points), targets)
+            self._data_term(leaf, slice_inputs(self.work.inputs, [0] * points), targets)
 
         return measure_bytes_per_point(one_row)
-
-    def _check_outputs(self) -> Tensor:
-        """Run the network twice on a few points: the right shape, finite, and deterministic?"""
-        tensors = self.vector.unflatten(self.vector.initial)
-        if not torch.isfinite(self.vector.initial).all():
-            raise ValueError("model: its parameters contain NaN or infinite values")
-        few = slice_inputs(self.data.inputs, slice(0, 8))
-        try:
-            with torch.no_grad():
-                first, second = self.network(tensors, few), self.network(tensors, few)
-        except (RuntimeError, TypeError, AttributeError, LookupError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(
-                f"data: the model refuses the training inputs, {describe_inputs(few)} a point "
-                f"({reason}); give them in the shape and type it was trained on, and a model "
-                "whose output is one tensor"
-            ) from error
-        if first.ndim != 2 or len(first) != min(8, self.points):
-            raise ValueError(
-                f"model: its outputs must have shape (points, outputs), got {tuple(first.shape)}"
-            )
-        if not torch.equal(first, second):
-            raise ValueError(
-                "model: two calls on the same inputs differ, so its loss is not a function of θ; "
-                "remove random layers or call model.eval()"
-            )
-        if not torch.isfinite(first).all():
-            raise ValueError("model: its outputs on the training data contain NaN or infinities")
-        return first

@@ -55,7 +55,9 @@ def choose_points(surface: LossSurface, thetas: RowVectors, count: int, noise: T
     """
     outputs = surface.outputs_on_data(thetas)
     rows, total, width = outputs.shape
-    hessians = surface.likelihood.output_hessian(outputs.reshape(-1, width))
+    targets = surface.data.targets
+    repeated = targets.expand(rows, *targets.shape).flatten(0, 1)
+    hessians = surface.likelihood.curvature_weights(outputs.reshape(-1, width), repeated)
     traces = hessians.diagonal(dim1=-2, dim2=-1).sum(-1).view(rows, total).double()
     logs = traces.clamp(min=1e-300).log().nan_to_num(0.0)
     keys, order = (logs + noise).topk(count + 1, dim=-1)
@@ -113,12 +115,21 @@ def _jacobian(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pr
 
 
 def _jacobian_of_rows(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Product:
-    inputs = surface.data.inputs
+    inputs = surface.work.inputs
     if part is not None:
         inputs = slice_inputs(inputs, part.points)
-    each_row = vmap(jacobian_of_points(surface), in_dims=(0, None if part is None else 0))
+    each = jacobian_of_points(surface)
+    each_row = vmap(each, in_dims=(0, None if part is None else 0))
+
+    def one_by_one() -> tuple[Tensor, Tensor]:
+        own = [inputs if part is None else slice_inputs(inputs, row) for row in range(len(thetas))]
+        found = [each(theta, points) for theta, points in zip(thetas, own, strict=True)]
+        return torch.stack([pair[0] for pair in found]), torch.stack([pair[1] for pair in found])
+
     with sdpa_kernel(SDPBackend.MATH):
-        jacobians, outputs = each_row(thetas, inputs)
+        jacobians, outputs = surface.batching.attempt(
+            "draws", lambda: each_row(thetas, inputs), one_by_one
+        )
     rows, count, width, size = jacobians.shape
     hessians = _weighted_hessians(surface, outputs.reshape(-1, width), part)
     hessians = hessians.view(rows, count, width, width)
@@ -139,12 +150,12 @@ def _network(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pro
     at_once = max(1, surface.memory_budget // vector_bytes)
 
     def one_row(theta: Tensor, block: Tensor, some: Part | None) -> Tensor:
-        inputs = surface.data.inputs
+        inputs = surface.work.inputs
         if some is not None:
             inputs = slice_inputs(inputs, some.points)
 
         def network(theta: Tensor) -> Tensor:
-            return surface.network(surface.vector.unflatten(theta), inputs)
+            return surface.network(surface.vector.unflatten(theta), inputs, surface.head)
 
         with sdpa_kernel(SDPBackend.MATH):
             outputs, pull = vjp(network, theta)[:2]
@@ -167,7 +178,13 @@ def _network(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pro
 
 def _weighted_hessians(surface: LossSurface, outputs: Tensor, part: Part | None) -> Tensor:
     """s·wᵢ·Λᵢ of points in one row of outputs after the other, (n, C, C)."""
-    hessians = surface.likelihood_scale * surface.likelihood.output_hessian(outputs)
+    targets = surface.data.targets
+    if part is not None:
+        targets = targets[part.points].flatten(0, part.points.ndim - 1)
+    elif len(outputs) > len(targets):
+        targets = targets.expand(len(outputs) // len(targets), *targets.shape).flatten(0, 1)
+    weights = surface.likelihood.curvature_weights(outputs, targets)
+    hessians = surface.likelihood_scale * weights
     if part is None:
         return hessians
     return hessians * part.weights.to(hessians.dtype).reshape(-1, 1, 1)

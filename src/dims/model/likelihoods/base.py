@@ -37,20 +37,23 @@ class Likelihood(ABC):
         name: How the likelihood is called in files; required.
         task: "regression", "classification" or any other text. The adapter for laplace-torch
             compares it with the task of the given object; nothing else reads it.
+        takes_positions: Whether outputs with more axes than (N, C) are laid flat, (N, P·C), for a
+            likelihood of labels at many positions.
         noise_std: σ where −log p = r(f, y)/σ² + C·log σ + const, so that the evidence can tune it;
             None where there is no such noise.
 
     Example:
-        >>> class Poisson(dims.Likelihood):
-        ...     name = "poisson"
+        >>> class WaitingTime(dims.Likelihood):
+        ...     name = "waiting_time"
         ...     def negative_log(self, outputs, targets):
-        ...         return (outputs.exp() - targets * outputs).sum(-1)
+        ...         return (outputs + targets * (-outputs).exp()).sum(-1)
         ...     def distribution(self, outputs):
-        ...         return torch.distributions.Poisson(outputs.exp())
-        >>> posterior = dims.fit(model, (x, counts), Poisson())
+        ...         return torch.distributions.Exponential((-outputs).exp())
+        >>> posterior = dims.fit(model, (x, minutes), WaitingTime())
     """
 
     task: ClassVar[str] = "other"
+    takes_positions: ClassVar[bool] = False
     noise_std: float | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -126,6 +129,18 @@ class Likelihood(ABC):
         """
         mean = self.distribution(outputs.detach()).mean
         return second_derivative(lambda f: self.negative_log(f, mean), outputs)
+
+    def curvature_weights(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """`output_hessian`, less what the targets leave out of the loss (missing labels).
+
+        Args:
+            outputs: (N, C).
+            targets: As `check_targets` returned them.
+
+        Returns:
+            (N, C, C): `output_hessian(outputs)` unless overridden.
+        """
+        return self.output_hessian(outputs)
 
     def check_targets(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The targets in the shape and type that `negative_log` takes.

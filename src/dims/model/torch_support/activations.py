@@ -1,4 +1,6 @@
-"""GELU as compiled gradients on a CPU want it: value and slope from one exponential.
+"""Activations: PReLU in batches, and GELU as compiled gradients on a CPU want it.
+
+The latter takes value and slope from one exponential.
 
     GELU(x) = x·Φ(x),   GELU'(x) = Φ(x) + x·φ(x),   Φ(−z) = p(t)·e^(−z²/2), t = 1/(1 + z·q/√2)
 
@@ -18,7 +20,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-__all__ = ["with_cheap_gelu"]
+__all__ = ["use_plain_prelu", "with_cheap_gelu"]
 
 RATE = 0.3275911 / math.sqrt(2)  # q/√2
 PEAK = 1 / math.sqrt(2 * math.pi)  # φ(0)
@@ -38,6 +40,21 @@ def with_cheap_gelu(module: nn.Module) -> nn.Module:
         if _is_exact_gelu(layer):
             layer.__class__ = _CheapGelu
     return other
+
+
+def use_plain_prelu(module: nn.Module) -> None:
+    """Let PReLU layers use an operation whose derivative torch can batch over points."""
+    for layer in module.modules():
+        if type(layer) is nn.PReLU:
+            layer.__class__ = _PlainPReLU
+
+
+class _PlainPReLU(nn.PReLU):
+    def forward(self, input: Tensor) -> Tensor:
+        slopes: Tensor = self.weight
+        if len(slopes) > 1:  # one for each channel, the second axis
+            slopes = slopes.view(-1, *[1] * (input.ndim - 2))
+        return torch.where(input > 0, input, slopes * input)
 
 
 def _is_exact_gelu(layer: nn.Module) -> bool:

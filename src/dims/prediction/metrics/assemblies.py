@@ -161,17 +161,16 @@ def density_metrics(
     Returns:
         The per-draw metrics and the ensemble metrics.
     """
-    log_p = log_densities.detach().double()
-    per_draw = {"nll": -log_p.mean(dim=-1)}
-    ensemble = {"nll": -log_average(log_p, weights).mean(dim=-1)}
+    own = nll_metrics(log_densities, weights)
     if cdf is not None:
 
         def inside(values: Tensor) -> Tensor:
             return ((2 * values - 1).abs() <= check_level(level)).double().mean(dim=(-2, -1))
 
-        per_draw["coverage"] = inside(cdf.detach().double())
-        ensemble["coverage"] = inside(average(cdf.detach().double(), weights))
-    own = _readings(per_draw, ensemble, weights)
+        each = inside(cdf.detach().double())
+        together = inside(average(cdf.detach().double(), weights))
+        covered = _readings({"coverage": each}, {"coverage": together}, weights)
+        own = {reading: {**own[reading], **covered[reading]} for reading in own}
     means = check_draw_axis(means, targets).double()
     rest = _evaluate(
         [metric for metric in registered("regression") if not metric.takes("noise_std")],
@@ -180,6 +179,21 @@ def density_metrics(
         weights,
     )
     return {reading: {**own[reading], **rest[reading]} for reading in own}
+
+
+def nll_metrics(log_densities: Tensor, weights: Tensor | None = None) -> Metrics:
+    """The NLL alone.
+
+    Args:
+        log_densities: log p(y|θₛ) of each draw and point, (S, N).
+        weights: Of the draws, (S,); None weighs all alike.
+
+    Returns:
+        The per-draw metrics and the ensemble metrics.
+    """
+    log_p = log_densities.detach().double()
+    ensemble = -log_average(log_p, weights).mean(dim=-1)
+    return _readings({"nll": -log_p.mean(dim=-1)}, {"nll": ensemble}, weights)
 
 
 def regression_ood_metrics(

@@ -26,6 +26,7 @@ from dims.sampling.draws.fields import (
     selected_weights,
 )
 from dims.sampling.draws.measure import measure as measured
+from dims.sampling.draws.modules import AsModules
 from dims.sampling.draws.predict import predict
 from dims.sampling.draws.saved import draws_at
 from dims.sampling.draws.summary import summarise
@@ -39,7 +40,7 @@ def _left_out() -> Tensor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Draws:
+class Draws(AsModules):
     """S draws of θ around the trained θ* of one network: what every sampler returns.
 
     What is left out is not known: NaN, no status, no evaluations, no saved times. Loss, gradient

@@ -40,6 +40,7 @@ class SavedNetwork(BatchedNetwork):
         self.outputs = header.outputs
         self.input_shapes = header.input_shapes
         self.likelihood = header.likelihood
+        self._takes_positions = self.likelihood.takes_positions
         self.prior_precision = prior_precision.to(self.vector.device)
         self.points = header.points
         self.effective_points = header.effective_points
