@@ -38,7 +38,8 @@ def same_torch(store: Path) -> bool:
 
 
 def resume(fitted: dims.Posterior, store: Path, name: str, settle: str, **more) -> dims.Draws:
-    how = {"chunk_size": CHUNK, "progress": False, "settle": settle} | RUNS[name] | more
+    how = {"chunk_size": CHUNK, "progress": False, "settle": settle, "metric": "euclidean"}
+    how |= RUNS[name] | more
     return fitted.sample(DRAWS, store=store, **how)
 
 
@@ -50,7 +51,9 @@ def test_a_file_of_draws_is_read():
     assert draws.settings["settle"] == "stiff"
     assert draws.times.tolist() == []
     torch.testing.assert_close(draws.loss, draws.surface.value(draws.parameters), **CLOSE)
-    assert DiMS.from_settings(draws.settings) == DiMS(friction=0.5, max_time=0.5)
+    assert DiMS.from_settings(draws.settings) == DiMS(
+        friction=0.5, max_time=0.5, metric="euclidean"
+    )
     assert "verdicts" in draws.summary()
     assert draws.predict(data()[0]).mean.shape == (13, 1)
 
@@ -104,7 +107,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(fitted, tmp_path):
     torch.testing.assert_close(draws.parameters, old.parameters, **CLOSE)
 
 
-@pytest.mark.parametrize("change", [{"settle": "full"}, {"friction": 2.0}, {"save_at": [0.1]}])
+@pytest.mark.parametrize(
+    "change", [{"settle": "full"}, {"friction": 2.0}, {"save_at": [0.1]}, {"metric": "moving"}]
+)
 def test_other_settings_than_the_old_ones_are_refused(fitted, tmp_path, change):
     store = copied("unsettled", tmp_path)
     ((name, value),) = change.items()
@@ -125,7 +130,8 @@ def test_an_old_run_is_extended(fitted, tmp_path):
     if not same_torch(store):
         pytest.skip("the fixture is of another torch")
     old = {path.name: path.read_bytes() for path in store.glob("chunk_*")}
-    how = {"chunk_size": CHUNK, "progress": False, "settle": "none"} | RUNS["unsettled"]
+    how = {"chunk_size": CHUNK, "progress": False, "settle": "none", "metric": "euclidean"}
+    how |= RUNS["unsettled"]
     longer = fitted.sample(DRAWS + 2, store=store, **how)
     assert {name: (store / name).read_bytes() for name in old} == old
     assert json.loads((store / "manifest.json").read_text())["draws"] == [DRAWS, DRAWS + 2]

@@ -125,7 +125,8 @@ def test_strings_are_shortcuts_for_the_same_objects(posterior):
 def test_what_integrate_takes_sample_takes(posterior):
     """Against `integrate` itself, with a friction and a solver of the caller's own."""
     friction, solver = QuadraticFriction(0.7), dims.Rattle(tolerance=1e-3)
-    sampler = dims.DiMS(friction, 2.0, 0.5, solver=solver, settle="none", certify=False)
+    motion = {"solver": solver, "metric": "euclidean", "settle": "none", "certify": False}
+    sampler = dims.DiMS(friction, 2.0, 0.5, **motion)
     draws = posterior.sample(3, sampler, progress=False)
     start = dims.sampling.samplers.Start(
         posterior.surface, posterior.map_parameters, posterior.gradient
@@ -142,10 +143,8 @@ def test_what_integrate_takes_sample_takes(posterior):
     assert draws.settings["friction"] == {"class": "QuadraticFriction", "coefficient": 0.7}
     assert draws.settings["solver"]["class"] == "Rattle"
     assert draws.settings["solver"]["tolerance"] == 1e-3
-    by_keywords = posterior.sample(
-        3, friction=friction, gravity=2.0, max_time=0.5, solver=solver, settle="none",
-        certify=False, progress=False,
-    )  # fmt: skip
+    forces = {"friction": friction, "gravity": 2.0, "max_time": 0.5}
+    by_keywords = posterior.sample(3, **forces, **motion, progress=False)
     assert torch.equal(by_keywords.parameters, path.end)
 
 
@@ -160,7 +159,9 @@ def test_settings_come_back_as_objects():
         dims.DiMS.from_settings(own.settings)
     assert dims.DiMS.from_settings(own.settings, classes=[QuadraticFriction]) == own
     old = {"friction": 0.5, "settle": None, "tolerance": None}
-    assert dims.DiMS.from_settings(old) == dims.DiMS(friction=0.5, settle="none")
+    assert dims.DiMS.from_settings(old) == dims.DiMS(
+        friction=0.5, settle="none", metric="euclidean"
+    )
 
 
 def test_failed_draws_are_retried_with_a_finer_solver():

@@ -14,7 +14,7 @@ from dims.sampling.engine import Work
 from draws_problems import assert_same as assert_all_same
 
 TIMES = (0.1, 0.3)
-SAMPLER = dims.DiMS(friction=1.0, max_time=0.5, save_at=TIMES, certify=False)
+SAMPLER = dims.DiMS(friction=1.0, max_time=0.5, save_at=TIMES, certify=False, metric="euclidean")
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,16 @@ def test_a_solver_without_frames_is_refused(metric):
     assert path.status == [dims.Status.FINISHED] * 3
 
 
-@pytest.mark.parametrize("metric", ["riemannian", "Moving", None, 3])
+def test_the_moving_metric_is_the_default_of_dims():
+    assert dims.DiMS().metric == dims.DiMS(metric=None).metric == "moving"
+    assert dims.DiMS(solver="dopri5").metric == "moving"
+    assert dims.DiMS(solver=Plain()).metric == "euclidean"
+    assert dims.RLA().metric == "euclidean"
+    with pytest.raises(ValueError, match=r"metric: None is unknown"):
+        dims.integrate(*start(), metric=None, max_time=0.1)
+
+
+@pytest.mark.parametrize("metric", ["riemannian", "Moving", 3])
 def test_unknown_metrics_are_refused(metric):
     message = r"metric: .* is unknown; give euclidean, moving or dims.MovingMetric"
     with pytest.raises(ValueError, match=message):

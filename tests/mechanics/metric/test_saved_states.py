@@ -91,7 +91,7 @@ def test_energies_on_a_quadratic_are_those_of_the_known_metric():
         dims.Surface(lambda theta: 0.5 * theta @ matrix @ theta),
         randn(5) @ torch.linalg.inv(inverse),
         randn(3, 5, seed=1) @ torch.linalg.inv(inverse),
-        metric=dims.MovingMetric(flat_curvature=1.0),
+        metric=dims.MovingMetric(flat_curvature=1.0, floor=10.0),
         save_at=[0.0, 0.5, 1.0],
         max_time=1.0,
     )

@@ -64,7 +64,7 @@ class Draws(AsModules):
         metric_length: Its length in the metric of the motion; the same in the euclidean one.
         evaluations: Gradients and Hessian-vector products that the trajectory took.
         gradient_equivalents: Those, and the time of a moving metric in units of one gradient of one
-            row, timed in the same batch.
+            row, timed in the same batch; NaN in the files of a store, which do not depend on time.
         verdict: Names of `dims.certify`'s verdicts; None if draws were not certified.
         seed: The seed of the perturbations.
         settings: The settings of the sampler, in JSON's types.

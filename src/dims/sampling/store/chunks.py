@@ -14,7 +14,16 @@ from dims.sampling.draws import Draws
 from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS, joined_weights
 from dims.sampling.engine import Job
 
-__all__ = ["chunk_path", "failed_rows", "jobs_of", "join", "mark_of", "mend", "unmarked"]
+__all__ = [
+    "chunk_path",
+    "failed_rows",
+    "jobs_of",
+    "join",
+    "mark_of",
+    "mend",
+    "unmarked",
+    "without_times",
+]
 
 
 def jobs_of(ends: Iterable[int], chunk_size: int) -> Iterator[Job]:
@@ -36,6 +45,13 @@ def chunk_path(place: Path, job: Job) -> Path:
 def mark_of(job: Job, digest: str) -> dict[str, Any]:
     """Settings in the file of a job that say which rows of which run it holds."""
     return {"store_rows": list(job.rows), "store_run": digest}
+
+
+def without_times(draws: Draws) -> Draws:
+    """The same without what was measured in seconds: files of a run must not depend on it."""
+    equivalents = draws.gradient_equivalents
+    timed = equivalents != draws.evaluations
+    return replace(draws, gradient_equivalents=equivalents.where(~timed, torch.nan))
 
 
 def unmarked(draws: Draws, path: Path, job: Job, digest: str) -> Draws:

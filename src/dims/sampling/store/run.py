@@ -27,6 +27,7 @@ from dims.sampling.store.chunks import (
     mark_of,
     mend,
     unmarked,
+    without_times,
 )
 from dims.sampling.store.folder import check_file, locked, make_folder
 from dims.sampling.store.manifest import MANIFEST, agree, digest_of, stage_ends
@@ -137,7 +138,8 @@ class _Store:
 
     def _keep(self, job: Job, draws: Draws) -> None:
         path = chunk_path(self.place, job)
-        marked = replace(draws, settings={**draws.settings, **mark_of(job, self.digest)})
+        settings = {**draws.settings, **mark_of(job, self.digest)}
+        marked = replace(without_times(draws), settings=settings)
         try:
             with with_threads(self.threads):  # θ* is measured again, for the header
                 marked.save(path, overwrite=True)
