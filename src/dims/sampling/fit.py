@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
-from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
+from dims.curvature.evidence import (
+    EvidenceFit,
+    log_marginal_likelihood,
+    tune_evidence,
+    tuned_surface,
+)
 from dims.errors import NotAMinimumWarning, renamed_arguments
 from dims.model.likelihoods import Likelihood, given_noise, leaves_noise_open, with_noise
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
+from dims.sampling.evidence_path import tune_at_minima
 from dims.sampling.posterior import Posterior
 from dims.sampling.settle import settle
 from dims.surface.loss import LossSurface
@@ -31,7 +37,7 @@ def fit(
     curvature: str | Any = "full",
     curvature_kind: str = "ggn",
     rank: int = 100,
-    tune: bool = True,
+    tune: bool | str = True,
     prior_precision: float | Tensor | None = None,
     noise_std: float | None = None,
     prior_structure: str = "scalar",
@@ -49,7 +55,9 @@ def fit(
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: Whether what is not given below maximises the marginal likelihood (else it is 1).
+        tune: Whether what is not given below maximises the marginal likelihood (else it is 1): True
+            at the given θ*; "minimum" at the minimum of each candidate, to the best of which θ*
+            moves.
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -71,16 +79,11 @@ def fit(
     if not tune and not isinstance(curvature, str):
         prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
     noise_std = given_noise(likelihood, noise_std)
-    surface = LossSurface(
-        model,
-        data,
-        with_noise(likelihood, noise_std),
-        1.0 if prior_precision is None else prior_precision,
-        effective_points=effective_points,
-        loss_scale=loss_scale,
-        parameters=parameters,
-    )
     open_prior = prior_structure if prior_precision is None else None
+    prior = 1.0 if prior_precision is None else prior_precision
+    scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
+    noisy = with_noise(likelihood, noise_std)
+    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
     return _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
 
 
@@ -100,25 +103,29 @@ class _Chosen(NamedTuple):
 def _posterior(
     surface: LossSurface,
     chosen: _Chosen,
-    tune: bool,
+    tune: bool | str,
     open_prior: str | None,
     open_noise: bool,
     refine: bool,
 ) -> Posterior:
     """Curvature, evidence and θ* of a surface; `open_prior` is the structure of a δ to tune."""
-    if refine and not isinstance(chosen.curvature, str):
-        raise ValueError(
-            "refine: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
-            "one of the two"
-        )
-    theta, evidence = surface.initial, None
-    fitted = chosen.at(surface, theta)
+    _check_moves(chosen, tune, refine)
+    theta: Vector = surface.initial
+    evidence: EvidenceFit | None = None
     open_noise = open_noise and surface.likelihood.noise_std is not None
-    if tune and (open_prior is not None or open_noise):
-        evidence = tune_evidence(
-            surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
+    tune = tune if open_prior is not None or open_noise else False
+    if tune == "minimum":
+        evidence, best = tune_at_minima(
+            surface, theta, chosen.at, open_prior or "fixed", open_noise
         )
-        surface = tuned_surface(surface, evidence)
+        surface, theta, fitted = best.surface, best.theta, best.curvature
+    else:
+        fitted = chosen.at(surface, theta)
+        if tune:
+            evidence = tune_evidence(
+                surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
+            )
+            surface = tuned_surface(surface, evidence)
     if refine:
         theta = settle(surface, theta.unsqueeze(0), method="full").positions[0]
         fitted = chosen.at(surface, theta)
@@ -126,14 +133,31 @@ def _posterior(
     log_evidence = log_marginal_likelihood(surface, theta, fitted)
     posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence)
     if posterior.gradient_norm > STEEP:
+        cure = "refine=True walks to a minimum first"
+        if tune and tune != "minimum":
+            cure = (
+                'tune="minimum" chooses prior and noise at a minimum and starts there; refine=True '
+                "alone keeps those of this θ*, which are often wrong below"
+            )
         warnings.warn(
             f"θ* is not a minimum of the sampled surface: its gradient norm is "
             f"{posterior.gradient_norm:.3g} (training minimised another loss, or stopped early). "
-            "Draws start on a slope; refine=True walks to a minimum first",
+            f"Draws start on a slope; {cure}",
             NotAMinimumWarning,
             stacklevel=4,  # the caller of `fit`, which is decorated
         )
     return posterior
+
+
+def _check_moves(chosen: _Chosen, tune: bool | str, refine: bool) -> None:
+    if not isinstance(tune, bool) and tune != "minimum":
+        raise ValueError(f'tune: expected True, False or "minimum", got {tune!r}')
+    moves = 'tune="minimum"' if tune == "minimum" else "refine"
+    if (refine or tune == "minimum") and not isinstance(chosen.curvature, str):
+        raise ValueError(
+            f"{moves}: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
+            "one of the two"
+        )
 
 
 def _adopted(

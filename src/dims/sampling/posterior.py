@@ -23,6 +23,7 @@ from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.perturbations import perturbations
+from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
 from dims.sampling.store.manifest import fingerprint
@@ -94,6 +95,17 @@ class Posterior:
             >>> posterior.map_parameters + posterior.perturbations(10)
         """
         return perturbations(self.curvature.precision_for(self.surface), draws, seed, first)
+
+    def summary(self) -> str:
+        """A report in plain text: prior and noise, how they were chosen, and where θ* is.
+
+        Returns:
+            Some lines to print.
+
+        Example:
+            >>> print(dims.fit(model, (x, y), "regression", tune="minimum").summary())
+        """
+        return summarise_posterior(self)
 
     def velocities(self, count: int, seed: int = 0, first: int = 0) -> RowVectors:
         """Deprecated name of `perturbations`."""

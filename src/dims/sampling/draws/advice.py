@@ -40,7 +40,8 @@ def _advice_on_run(draws: Draws) -> list[str]:
         if norm > STEEP:
             advice.append(
                 f"θ* is not a minimum of the sampled loss (gradient norm {norm:.3g}): "
-                "dims.fit(..., refine=True) (dims sample --refine), or train longer"
+                'dims.fit(..., tune="minimum") (dims sample --tune-at-minimum) chooses prior and '
+                "noise at a minimum and starts there; with a prior of your own, refine=True"
             )
     low, high = PRIOR_BOUNDS
     prior = surface.prior_precision.double()
