@@ -30,6 +30,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "ReportError",
     "SnapshotError",
+    "StackingWarning",
     "StoreError",
     "StoreWarning",
     "TableError",
@@ -112,6 +113,10 @@ class IndefiniteHessianWarning(DimsWarning):
 
 class NotAMinimumWarning(DimsWarning):
     """θ* is not a minimum of the surface that is sampled."""
+
+
+class StackingWarning(DimsWarning):
+    """Held-out rows could not choose weights of draws, or judge the answer to be a bad one."""
 
 
 class StoreWarning(DimsWarning):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from dims.model.shapes import Vector
 from dims.sampling.evidence_path import tune_at_minima
 from dims.sampling.posterior import Posterior
 from dims.sampling.settle import settle
+from dims.sampling.weighing import check_validation
 from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
@@ -45,6 +47,7 @@ def fit(
     loss_scale: float = 1.0,
     refine: bool = False,
     parameters: Selection = None,
+    validation: Any = None,
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
@@ -55,9 +58,8 @@ def fit(
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: Whether what is not given below maximises the marginal likelihood (else it is 1): True
-            at the given θ*; "minimum" at the minimum of each candidate, to the best of which θ*
-            moves.
+        tune: Whether what is not given below maximises the evidence (else it is 1): True at the
+            given θ*, "minimum" at the minimum of each candidate, to which θ* moves.
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -65,6 +67,7 @@ def fit(
         loss_scale: Factor on the whole loss, likelihood and prior.
         refine: Walk θ* to a minimum of the sampled surface, which training may have missed.
         parameters: Names or a predicate of the parameters to sample; None: the trainable ones.
+        validation: Rows (x, y) that the network has never seen, to weigh it and its draws by.
 
     Returns:
         The posterior at θ*, with `sample`, `perturbations` and the evidence.
@@ -76,15 +79,15 @@ def fit(
         >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
     """
     chosen = _Chosen(curvature, curvature_kind, rank)
-    if not tune and not isinstance(curvature, str):
-        prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
-    noise_std = given_noise(likelihood, noise_std)
+    prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     open_prior = prior_structure if prior_precision is None else None
     prior = 1.0 if prior_precision is None else prior_precision
     scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
     noisy = with_noise(likelihood, noise_std)
     surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
-    return _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
+    rows = check_validation(validation, surface)
+    made = _posterior(surface, chosen, tune, open_prior, noise_std is None, refine)
+    return replace(made, validation=rows)
 
 
 class _Chosen(NamedTuple):
@@ -161,15 +164,19 @@ def _check_moves(chosen: _Chosen, tune: bool | str, refine: bool) -> None:
 
 
 def _adopted(
-    fitted: Any,
+    chosen: _Chosen,
+    tune: bool | str,
     likelihood: str | Likelihood,
     prior_precision: float | Tensor | None,
     noise_std: float | None,
 ) -> tuple[float | Tensor | None, float | None]:
-    """Prior and noise of a laplace-torch object where none are given: its posterior is meant."""
+    """The given prior and noise, or those of a laplace-torch object where nothing is tuned."""
+    fitted = chosen.curvature
+    if tune or isinstance(fitted, str):
+        return prior_precision, given_noise(likelihood, noise_std)
     if prior_precision is None:
         diagonal = fitted.prior_precision_diag.detach()
         prior_precision = float(diagonal[0]) if (diagonal == diagonal[0]).all() else diagonal
     if leaves_noise_open(likelihood, noise_std):
         noise_std = float(fitted.sigma_noise)
-    return prior_precision, noise_std
+    return prior_precision, given_noise(likelihood, noise_std)

@@ -20,6 +20,7 @@ from dims.mechanics.dynamics import Friction
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
 from dims.model.shapes import RowVectors, Vector, check_integer
+from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.perturbations import perturbations
@@ -28,6 +29,7 @@ from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
 from dims.sampling.store.manifest import fingerprint
 from dims.sampling.store.run import jobs_of, join, sample_in_store
+from dims.sampling.weighing import times_to_weigh, weighed
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -46,6 +48,7 @@ class Posterior:
         gradient: The gradient of the surface there, (K,).
         log_marginal_likelihood: The Laplace approximation of the evidence.
         evidence: How prior and noise were tuned; None where nothing was.
+        validation: Held-out rows, which weigh the network and the times of draws; None: no rows.
 
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression")
@@ -58,6 +61,7 @@ class Posterior:
     gradient: Vector
     log_marginal_likelihood: float
     evidence: EvidenceFit | None
+    validation: TrainingData | None = None
 
     @property
     def prior_precision(self) -> float | Tensor:
@@ -136,10 +140,10 @@ class Posterior:
         engine: str | Engine | None = None,
         retry_failed: bool = False,
     ) -> Draws:
-        """Draw parameter vectors; keywords up to `metric` are shortcuts for fields of a sampler.
+        """Draw parameter vectors; keywords up to `metric` are fields of a sampler.
 
         Args:
-            draws: Number of draws.
+            draws: How many.
             method: "la", "linla", "rla", "dims", or a sampler such as `dims.DiMS(friction=0.5)`.
             friction: See `DiMS`; None takes the sampler's default, here and below.
             gravity: See `DiMS`.
@@ -160,7 +164,7 @@ class Posterior:
             retry_failed: Try failed draws of a store again with a finer tolerance.
 
         Returns:
-            The draws in order.
+            The draws in order; held-out rows of the posterior have set their `mixture`.
 
         Raises:
             ValueError: A value is out of range, or has no meaning for the method.
@@ -169,10 +173,16 @@ class Posterior:
         Example:
             >>> draws = posterior.sample(30, dims.DiMS(friction=0.5), store="runs/first")
         """
-        forces = (friction, gravity, max_time, precondition)
-        motion = Motion(*forces, solver, tolerance, save_at, compile, metric)
+        forces = (friction, gravity, max_time, precondition, solver, tolerance)
+        motion = Motion(*forces, self._times(method, max_time, save_at), compile, metric)
         sampler = choose_sampler(method, motion, settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
+
+    def _times(
+        self, method: str | Sampler, max_time: float | None, save_at: Sequence[float] | None
+    ) -> Sequence[float] | None:
+        """The given times, or those that held-out rows weigh draws at."""
+        return times_to_weigh(self.validation, method, max_time, save_at)
 
     def _run(
         self,
@@ -207,8 +217,8 @@ class Posterior:
             if store is None:
                 jobs = list(jobs_of(draws, chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
-                return join(made[job] for job in jobs)
-            return sample_in_store(
+                return weighed(join(made[job] for job in jobs), self.validation)
+            kept = sample_in_store(
                 store,
                 self._manifest(sampler, seed, chosen.threads),
                 draws,
@@ -218,6 +228,7 @@ class Posterior:
                 compute,
                 retry_failed=retry_failed,
             )
+        return weighed(kept, self.validation)
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""

@@ -28,6 +28,7 @@ def summarise_posterior(posterior: Posterior) -> str:
         [f"posterior of {size}, {points}, {surface.likelihood}"],
         [chosen, f"log evidence {posterior.log_marginal_likelihood:.2f}, {slope}"],
         _choice(posterior.evidence),
+        _held_out(posterior),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -43,6 +44,13 @@ def _choice(evidence: EvidenceFit | None) -> list[str]:
     number = counted(len(evidence.candidates), "candidate")
     cost = f"{evidence.evaluations:,} gradients and products, {evidence.seconds:.1f} s"
     return [f"tuned at the minimum of each of {number} ({cost}):", title, *rows]
+
+
+def _held_out(posterior: Posterior) -> list[str]:
+    if posterior.validation is None:
+        return ["no held-out rows: draws count alike; dims.fit(..., validation=(x, y)) weighs them"]
+    rows = counted(len(posterior.validation.targets), "held-out row")
+    return [f"{rows} will weigh the network and the times of draws"]
 
 
 def _value(candidate: Candidate) -> float:
