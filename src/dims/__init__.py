@@ -13,6 +13,8 @@ gc.disable()
 try:
     from dims import errors
     from dims.baselines import (
+        Comparison,
+        compare,
         deep_ensemble,
         hmc,
         last_layer,
@@ -80,6 +82,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "ClassificationPredictive",
+    "Comparison",
     "ConstantFriction",
     "DiMS",
     "DimsClassifier",
@@ -108,6 +111,7 @@ __all__ = [
     "Surface",
     "Trajectories",
     "certify",
+    "compare",
     "damped",
     "deep_ensemble",
     "dissipative",

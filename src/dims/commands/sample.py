@@ -54,7 +54,7 @@ def _times(text: str | None) -> tuple[float, ...] | None:
 
 
 def sample(
-    entry: Annotated[str, typer.Argument(help="`file.py:function` of (model, data, likelihood)")],
+    entry: Annotated[str, typer.Argument(help="file.py:function; `dims init` writes one")],
     store: Annotated[Path, typer.Option(help="Folder of the run.")],
     draws: Annotated[int, _number("Number of draws.", 1, 10**7)] = 100,
     method: Annotated[MethodName, _name("la, linla, rla or dims.")] = MethodName.dims,
