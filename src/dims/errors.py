@@ -36,6 +36,7 @@ __all__ = [
     "TableError",
     "TemperatureWarning",
     "Tf32Warning",
+    "WorseThanBaselineWarning",
 ]
 
 
@@ -116,7 +117,7 @@ class NotAMinimumWarning(DimsWarning):
 
 
 class StackingWarning(DimsWarning):
-    """Held-out rows could not choose weights of draws, or judge the answer to be a bad one."""
+    """Held-out rows could not choose weights of draws, which count alike."""
 
 
 class StoreWarning(DimsWarning):
@@ -129,6 +130,10 @@ class TemperatureWarning(DimsWarning):
 
 class Tf32Warning(DimsWarning):
     """Gradients are rounded so much that draws follow another motion."""
+
+
+class WorseThanBaselineWarning(DimsWarning):
+    """An answer is worse than the mean, the class frequencies, or the network alone."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
