@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=REGRESSION_NAMES, choices=REGRESSION_NAMES)
     parser.add_argument("--splits", type=int, default=None, help="the first so many; all without")
     parser.add_argument("--draws", type=int, default=Configuration.draws)
+    parser.add_argument("--times", nargs="+", type=float, default=Configuration.times)
     parser.add_argument("--noise", default=Configuration.noise, help="constant, input or chosen")
     parser.add_argument("--metric", default=None, help="of the motion; the sampler's without")
     parser.add_argument("--shared-rows", action="store_true", help="one held-out part for all")
@@ -39,6 +40,7 @@ def main() -> None:
     if not given.table:
         how = Configuration(
             draws=given.draws,
+            times=tuple(given.times),
             noise=given.noise,
             metric=given.metric,
             shared_rows=given.shared_rows,

@@ -41,7 +41,7 @@ class Configuration:
     hidden: int = 50
     epochs: int = 200
     draws: int = 30
-    times: tuple[float, ...] = (1.0, 3.0, 10.0)
+    times: tuple[float, ...] = (0.3, 1.0, 3.0)
     noise: str = "chosen"
     metric: str | None = None
     shared_rows: bool = False

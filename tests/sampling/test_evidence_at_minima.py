@@ -167,7 +167,7 @@ def test_the_walk_ends_at_the_minimum_of_a_convex_loss() -> None:
 def test_the_walk_stops_where_another_step_promises_little() -> None:
     model, x, y = overfitting_problem()
     surface = dims.LossSurface(model, (x, y), "classification", 0.3)
-    walk = walk_down(surface, surface.initial, fit_curvature, tolerance=1e-3)
+    walk = walk_down(surface, surface.initial, fit_curvature, tolerance=1e-3, most_steps=300)
     assert walk.arrived
     assert walk.loss < float(surface.value(surface.initial[None])) - 0.5
     lowest = float(dims.settle(surface, walk.theta[None], "full").loss)

@@ -17,6 +17,7 @@ from dims.surface.loss import LossSurface
 __all__ = ["Candidate", "EvidencePath", "Minimum", "finished", "minimum_of"]
 
 LAST_TOLERANCE = 1e-3  # nats, of the last walk
+LAST_STEPS = 150
 LAST_EVALUATIONS = 1_000  # gradients and products of settling after it
 
 
@@ -100,7 +101,7 @@ def minimum_of(
 
 def finished(best: Minimum, fit_at: FitAt) -> Minimum:
     """The chosen candidate, walked on; what is left of the gradient in stiff directions settles."""
-    walk = walk_down(best.surface, best.theta, fit_at, LAST_TOLERANCE)
+    walk = walk_down(best.surface, best.theta, fit_at, LAST_TOLERANCE, LAST_STEPS)
     rest = settle(best.surface, walk.theta.unsqueeze(0), max_evaluations=LAST_EVALUATIONS)
     theta = rest.positions[0]
     evaluations = best.candidate.evaluations + walk.evaluations + int(rest.evaluations[0])

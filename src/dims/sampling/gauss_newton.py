@@ -2,9 +2,10 @@
 
     θ ← θ − (H + c·(δ + μ))⁻¹·∇L,     stop at ½·∇Lᵀ·P⁻¹·∇L ≤ tolerance,  P = H + c·δ
 
-The damping μ follows the share of the promised loss that a step keeps (Levenberg–Marquardt;
-Nocedal & Wright, Numerical Optimization, ch. 10.3). The stop is what a whole step would gain in
-nats, the unit in which candidates of the evidence are compared.
+The damping μ follows the share of the promised loss that a step keeps (Levenberg–Marquardt with
+Nielsen's rule; Madsen, Nielsen and Tingleff, Methods for Non-Linear Least Squares Problems, 2004).
+The stop is what a whole step would gain in nats, the unit in which candidates of the evidence are
+compared.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ __all__ = ["FitAt", "Walk", "walk_down"]
 
 FitAt = Callable[[LossSurface, Vector], Curvature]
 
-TOLERANCE = 0.02  # nats
-MOST_STEPS = 40
+TOLERANCE = 0.05  # nats
+MOST_STEPS = 60
 TRIES = 12  # dampings of one step
-KEPT, GOOD = 0.1, 0.75  # share of the promise: to accept a step, and to damp the next one less
-HARDER, SOFTER = 4.0, 0.2
+NO_DAMPING = 0.01  # prior precisions: less than this is none
 
 
 class Walk(NamedTuple):
@@ -39,7 +39,11 @@ class Walk(NamedTuple):
 
 
 def walk_down(
-    surface: LossSurface, theta: Vector, fit_at: FitAt, tolerance: float = TOLERANCE
+    surface: LossSurface,
+    theta: Vector,
+    fit_at: FitAt,
+    tolerance: float = TOLERANCE,
+    most_steps: int = MOST_STEPS,
 ) -> Walk:
     """Walk from θ to the minimum below it.
 
@@ -48,13 +52,14 @@ def walk_down(
         theta: Where to start, (K,).
         fit_at: The curvature of the likelihood part at a point, H ⪰ 0.
         tolerance: Stop where a Gauss–Newton step promises less, in nats.
+        most_steps: Stop after so many steps.
 
     Returns:
         The end of the walk; no step goes uphill.
     """
     prior = surface.prior_precision
     smallest = float(prior.double().mean())  # what a first damping is worth
-    damping = 0.0
+    damping, harder = 0.0, 2.0
     losses, gradients = surface.value_and_grad(theta.unsqueeze(0))
     evaluations, steps = 1, 0
     while True:
@@ -62,7 +67,7 @@ def walk_down(
         gradient = gradients[0]
         whole = curvature.precision(prior).solve(gradient)
         arrived = 0.5 * float(gradient.double() @ whole.double()) <= tolerance * surface.loss_scale
-        if arrived or steps == MOST_STEPS:
+        if arrived or steps == most_steps:
             break
         moved = False
         for _ in range(TRIES):
@@ -73,12 +78,12 @@ def walk_down(
             pull = float(gradient.double() @ step.double())
             damped = surface.loss_scale * damping * float(step.double() @ step.double())
             kept = float(losses[0] - new_losses[0]) / (0.5 * (pull + damped))
-            if kept >= GOOD:
-                damping = SOFTER * damping if damping > smallest else 0.0
-            if kept >= KEPT and bool(new_gradients.isfinite().all()):
+            if kept > 0 and bool(new_gradients.isfinite().all()):
                 theta, losses, gradients, moved = trial, new_losses, new_gradients, True
+                damping *= max(1 / 3, 1 - (2 * kept - 1) ** 3)
+                damping, harder = damping if damping > NO_DAMPING * smallest else 0.0, 2.0
                 break
-            damping = max(HARDER * damping, smallest)
+            damping, harder = max(harder * damping, smallest), 2 * harder
         steps += 1
         if not moved:  # rounding
             break
