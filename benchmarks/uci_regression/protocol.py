@@ -65,8 +65,8 @@ def run_split(name: str, data: RegressionSplit, seed: int, how: Configuration) -
     draws = posterior.sample(how.draws, how.sampler(), seed=seed, progress=False)
     stacked = replace(draws, mixture=Mixture(posterior.surface.initial, weights))
     seconds = time.perf_counter() - began
-    network = dims.Draws.from_parameters(posterior.surface, posterior.surface.initial[None])
-    answers = {"stacked": stacked, "network": network, "end": draws}
+    # The network alone has the noise of its own held-out residuals, not that of the posterior.
+    answers = {"stacked": stacked, "network": last.alone, "end": draws}
     answers["times"] = draws.across_times() if len(how.times) > 1 else draws
     found: dict[str, Any] = {
         "configuration": asdict(how),
@@ -91,6 +91,7 @@ class _Network:
     """A trained network, and what was chosen in its training."""
 
     module: nn.Module
+    alone: dims.Draws
     noise: str
     learning_rate: float
     epochs: int
@@ -122,7 +123,7 @@ def _trained(
     module = _maker(rows, hidden, kind)()
     nn.utils.vector_to_parameters(chosen.parameters[0], module.parameters())
     rate, epochs = chosen.settings["learning_rate"], chosen.settings["epochs"][0]
-    return _Network(module, kind, rate, epochs)
+    return _Network(module, chosen, kind, rate, epochs)
 
 
 def _held_out_nll(members: dims.Draws) -> float:

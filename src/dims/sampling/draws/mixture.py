@@ -40,7 +40,8 @@ class Mixture:
         weights: Of the network, of the draws at each saved time, and of the delivered draws,
             (T + 2,), with the sum 1; the draws of a time share its weight.
         held_out: Number of held-out rows that chose the weights; 0: they were given.
-        gain: Cross-validated gain over the network alone in nats a held-out row; NaN: unknown.
+        gain: Cross-validated gain over the network alone in nats a held-out row; NaN: unknown. The
+            network has the likelihood of the draws here, in regression with their noise.
         gain_error: Its standard error.
     """
 

@@ -66,7 +66,10 @@ def _mixture(draws: Draws, mixture: Mixture) -> list[str]:
     lines = [f"weights: by {counted(mixture.held_out, 'held-out row')}: {listed}"]
     if not math.isnan(mixture.gain):
         gain = f"{mixture.gain:+.3f} ± {mixture.gain_error:.3f}"
-        lines.append(f"log score against the network alone: {gain} nats a row, cross-validated")
+        which = "the network alone"
+        if draws.surface.likelihood.noise_std is not None:
+            which += " with the same noise"
+        lines.append(f"log score against {which}: {gain} nats a row, cross-validated")
     return lines
 
 
