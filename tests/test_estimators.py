@@ -51,6 +51,7 @@ def sine(points: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 # Its data sets are tiny or constant, so the evidence has no maximum; refining is tested below.
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
+@pytest.mark.filterwarnings("ignore::dims.WorseThanBaselineWarning")
 @pytest.mark.filterwarnings("ignore::dims.curvature.evidence.EvidenceWarning")
 @pytest.mark.usefixtures("unchecked")  # it gives the constructor values of every type
 @pytest.mark.parametrize("kind", [DimsClassifier, DimsRegressor])
@@ -141,6 +142,7 @@ def test_draws_take_features_as_they_are():
     assert predictive.mutual_information.shape == (100,)
 
 
+@pytest.mark.filterwarnings("ignore::dims.WorseThanBaselineWarning")  # ten rows judge
 def test_same_random_state_same_draws_and_no_global_seed():
     x, y = moons()
     before = torch.get_rng_state()

@@ -13,6 +13,8 @@ gc.disable()
 try:
     from dims import errors
     from dims.baselines import (
+        Comparison,
+        compare,
         deep_ensemble,
         hmc,
         last_layer,
@@ -92,6 +94,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "ClassificationPredictive",
+    "Comparison",
     "ConstantFriction",
     "DiMS",
     "DimsClassifier",
@@ -129,6 +132,7 @@ __all__ = [
     "Trajectories",
     "augmented",
     "certify",
+    "compare",
     "damped",
     "deep_ensemble",
     "dissipative",

@@ -33,11 +33,13 @@ __all__ = [
     "NotPositiveDefiniteError",
     "ReportError",
     "SnapshotError",
+    "StackingWarning",
     "StoreError",
     "StoreWarning",
     "TableError",
     "TemperatureWarning",
     "Tf32Warning",
+    "WorseThanBaselineWarning",
 ]
 
 
@@ -129,6 +131,10 @@ class NotAMinimumWarning(DimsWarning):
     """θ* is not a minimum of the surface that is sampled."""
 
 
+class StackingWarning(DimsWarning):
+    """Held-out rows could not choose weights of draws, which count alike."""
+
+
 class StoreWarning(DimsWarning):
     """A chunk was damaged or belongs to another run, and is computed again."""
 
@@ -139,6 +145,10 @@ class TemperatureWarning(DimsWarning):
 
 class Tf32Warning(DimsWarning):
     """Gradients are rounded so much that draws follow another motion."""
+
+
+class WorseThanBaselineWarning(DimsWarning):
+    """An answer is worse than the mean, the class frequencies, or the network alone."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

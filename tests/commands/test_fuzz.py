@@ -49,7 +49,17 @@ OPTIONS: dict[str, st.SearchStrategy[str]] = {
     "--out": st.sampled_from(["all.safetensors", "file", "no/such/folder", "a\0b", ""]),
     "--store": st.sampled_from(["run", "other", "file", "file/below", "", "a\0b", "x" * 300]),
 }
-FLAGS = ("--json", "--retry-failed", "--refine", "--help", "--no-such", "-x", "--", "-")
+FLAGS = (
+    "--json",
+    "--retry-failed",
+    "--refine",
+    "--tune-at-minimum",
+    "--help",
+    "--no-such",
+    "-x",
+    "--",
+    "-",
+)
 
 
 @st.composite

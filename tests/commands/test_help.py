@@ -37,7 +37,7 @@ def help_of(path: tuple[str, ...]) -> str:
 
 
 def test_all_commands_are_seen():
-    names = {"data", "demo", "init", "report", "reproduce", "sample"}
+    names = {"compare", "data", "demo", "init", "report", "reproduce", "sample"}
     assert {path[0] for path in COMMANDS if path} == names
 
 
@@ -78,10 +78,10 @@ def test_shared_options_are_explained_and_where_they_belong():
     experiments = {name for name in leaves if name.startswith("reproduce")}
     assert where["--quick"] == experiments
     assert where["--out"] == {*experiments, "demo", "report", "sample"}
-    assert where["--json"] == {"sample", "data list"}
+    assert where["--json"] == {"compare", "sample", "data list"}
     # `uci` has --seeds, and two pictures have no randomness.
     drawn = experiments - {"reproduce uci", "reproduce curve", "reproduce surface-2d"}
-    assert where["--seed"] == {*drawn, "demo", "sample"}
+    assert where["--seed"] == {*drawn, "compare", "demo", "sample"}
 
 
 def test_exit_codes_of_the_page_are_those_of_the_program():

@@ -170,7 +170,8 @@ def at_minimum(rows: int, **fields: Any) -> dims.Draws:
     """Draws around a true minimum of their surface."""
     surface, _ = problem("one output")
     minimum = dims.settle(surface, surface.initial[None], "full").positions[0]
-    given = {"parameters": minimum.repeat(rows, 1), "map_parameters": minimum}
+    noise = 0.3 * torch.randn(rows, len(minimum), generator=torch.Generator().manual_seed(0))
+    given = {"parameters": minimum + noise, "map_parameters": minimum}
     return bare(**(given | fields))
 
 
@@ -202,8 +203,8 @@ def test_summary_advises_on_the_start_the_prior_and_the_number() -> None:
     assert "θ* is not a minimum" not in at_minimum(3).summary()
     sloping = bare().summary()
     assert (
-        "θ* is not a minimum of the sampled loss (gradient norm 73): dims.fit(..., refine=True)"
-        in sloping
+        "θ* is not a minimum of the sampled loss (gradient norm 73): dims.fit(..., "
+        'tune="minimum")' in sloping
     )
     for prior, told in ((1e-6, True), (1e6, True), (0.0, False), (0.5, False)):
         surface = problem("one output")[0].with_settings(prior_precision=prior)

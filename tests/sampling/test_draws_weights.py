@@ -104,7 +104,7 @@ def test_the_summary_shows_weights() -> None:
     draws, _ = weighted()
     expected = 1 / (0.01 + 0.16 + 0.09 + 0.04)
     assert f"as good as {expected:.1f} draws that count alike; the largest 0.4" in draws.summary()
-    assert "weights" not in replace(draws, weights=None).summary()
+    assert "weights: all draws count alike" in replace(draws, weights=None).summary()
 
 
 def test_weights_are_in_the_datatree() -> None:

@@ -6,31 +6,18 @@ score = −(1/N)·Σᵢ log (1/S)·Σₛ p(yᵢ | f(xᵢ, θₛ)),   in nats a p
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dims.model.likelihoods import Likelihood
-from dims.model.network import BatchedNetwork
 from dims.model.shapes import RowScalars
-from dims.model.training_data import TrainingData, collect, slice_inputs
+from dims.model.training_data import TrainingData, slice_inputs
 from dims.prediction.predictive import log_density
+from dims.sampling.draws.unseen import collect_unseen
 
 __all__ = ["check_fraction", "collect_unseen", "member_nll", "mixture_nll", "split"]
-
-
-def collect_unseen(validation: Any, network: BatchedNetwork) -> TrainingData:
-    """Rows for a network that is trained already: they must be rows that it has never seen."""
-    if isinstance(validation, Real):
-        raise ValueError(
-            f"validation: a fraction ({validation}) of the training data is no use here, because "
-            "the network has already seen all of it; give rows (x, y) that it was not trained on"
-        )
-    if validation is None:
-        raise ValueError("validation: give rows (x, y) that the network was not trained on")
-    return collect(validation, network.vector.device, network.vector.dtype)
 
 
 def check_fraction(fraction: Any, points: int) -> int:

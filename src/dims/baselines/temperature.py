@@ -105,7 +105,7 @@ def temperature_scaling(draws: Any, validation: Any) -> Draws:
 
     Returns:
         The draws with the fitted likelihood, and `settings["temperature"]`. Loss and gradient norm
-        are those of this likelihood; saved times are left out.
+        are those of this likelihood; saved times, and weights of them, are left out.
 
     Raises:
         TypeError: `draws` is something else.
@@ -205,4 +205,4 @@ def _with_likelihood(draws: Draws, likelihood: Likelihood, temperature: float) -
         unknown = torch.full_like(draws.loss, torch.nan)
         changed |= {"loss": unknown, "gradient_norm": unknown}
     settings = {**draws.settings, "temperature": temperature}
-    return replace(draws, surface=surface, settings=settings, **changed)
+    return replace(draws, surface=surface, settings=settings, mixture=None, **changed)

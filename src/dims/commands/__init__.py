@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dims.commands.compare import compare
 from dims.commands.exits import end
 from dims.commands.init import init
 from dims.commands.report import report
@@ -53,6 +54,7 @@ def bench() -> None:
     end("dims bench has moved: in a clone, python benchmarks/solver_speed.py --help")
 
 
+app.command()(compare)
 app.command()(init)
 app.command()(report)
 app.command()(sample)

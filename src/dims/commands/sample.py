@@ -55,7 +55,7 @@ def _times(text: str | None) -> tuple[float, ...] | None:
 
 
 def sample(
-    entry: Annotated[str, typer.Argument(help="`file.py:function` of (model, data, likelihood)")],
+    entry: Annotated[str, typer.Argument(help="file.py:function; `dims init` writes one")],
     store: Annotated[Path, typer.Option(help="Folder of the run.")],
     draws: Annotated[int, _number("Number of draws.", 1, 10**7)] = 100,
     method: Annotated[MethodName, _name("la, linla, rla or dims.")] = MethodName.dims,
@@ -69,6 +69,9 @@ def sample(
         CurvatureName, _name("full, diagonal, kronecker, low_rank.")
     ] = CurvatureName.full,
     refine: Annotated[bool, typer.Option("--refine", help="Walk to a minimum first.")] = False,
+    tune_at_minimum: Annotated[
+        bool, typer.Option("--tune-at-minimum", help="Prior and noise at their own minimum.")
+    ] = False,
     chunk_size: Annotated[int, _number("Draws kept together.", 1, 10**7)] = 50,
     engine: Annotated[EngineName, _name("local or ray.")] = EngineName.local,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
@@ -97,7 +100,7 @@ def sample(
         end(f"--follow: draws by {method.value} have no trajectories; leave it out")
     began = time.monotonic()
     with _exit_codes(store), _stoppable():
-        posterior = _fit(entry, device, curvature.value, refine, engine, quiet)
+        posterior = _fit(entry, device, curvature.value, refine, tune_at_minimum, engine, quiet)
         how: dict[str, Any] = {"friction": friction, "gravity": gravity, "max_time": max_time}
         how |= {"seed": seed, "store": store, "chunk_size": chunk_size, "progress": not quiet}
         how |= {"tolerance": tolerance, "save_at": _times(save_at), "retry_failed": retry_failed}
@@ -133,7 +136,13 @@ def _exit_codes(store: Path) -> Iterator[None]:
 
 
 def _fit(
-    entry: str, device: str | None, curvature: str, refine: bool, engine: EngineName, quiet: bool
+    entry: str,
+    device: str | None,
+    curvature: str,
+    refine: bool,
+    tune_at_minimum: bool,
+    engine: EngineName,
+    quiet: bool,
 ) -> Posterior:
     import torch
 
@@ -152,7 +161,8 @@ def _fit(
         from dims.sampling.engine.cluster import send_source
 
         send_source(module)
-    return fit(model, data, likelihood, curvature=curvature, refine=refine, progress=not quiet)
+    how: dict[str, Any] = {"refine": refine, "tune": "minimum" if tune_at_minimum else True}
+    return fit(model, data, likelihood, curvature=curvature, progress=not quiet, **how)
 
 
 def _follow(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
-from dims.curvature.evidence import log_marginal_likelihood, tune_evidence, tuned_surface
+from dims.curvature.evidence import (
+    EvidenceFit,
+    log_marginal_likelihood,
+    tune_evidence,
+    tuned_surface,
+)
 from dims.errors import renamed_arguments
 from dims.model.likelihoods import (
     Likelihood,
@@ -18,11 +24,13 @@ from dims.model.likelihoods import (
     with_noise_per_output,
 )
 from dims.model.parameters import Selection
-from dims.model.shapes import Vector, check_flag
+from dims.model.shapes import Vector
+from dims.sampling.evidence_path import tune_at_minima
 from dims.sampling.posterior import Posterior
 from dims.sampling.progress import stage
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
+from dims.sampling.weighing import check_validation
 from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
@@ -37,7 +45,7 @@ def fit(
     curvature: str | Any = "full",
     curvature_kind: str = "ggn",
     rank: int = 100,
-    tune: bool = True,
+    tune: bool | str = True,
     prior_precision: float | Tensor | None = None,
     noise_std: float | None = None,
     prior_structure: str = "scalar",
@@ -45,6 +53,7 @@ def fit(
     loss_scale: float = 1.0,
     refine: bool | int = False,
     parameters: Selection = None,
+    validation: Any = None,
     progress: bool | Callable[[float], None] = True,
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
@@ -56,7 +65,8 @@ def fit(
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: Whether what is not given below maximises the marginal likelihood (else it is 1).
+        tune: Whether what is not given below maximises the evidence (else it is 1): True at the
+            given θ*, "minimum" at the minimum of each candidate, to which θ* moves.
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -65,6 +75,7 @@ def fit(
         refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
         parameters: Names, patterns or a predicate of the parameters to sample, or
             `dims.last_blocks(model, 2)`; None: the trainable ones.
+        validation: Rows (x, y) that the network has never seen, to weigh it and its draws by.
         progress: Show which stage takes long.
 
     Returns:
@@ -77,15 +88,15 @@ def fit(
         >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
     """
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
-    if not tune and not isinstance(curvature, str):
-        prior_precision, noise_std = _adopted(curvature, likelihood, prior_precision, noise_std)
-    noise_std = given_noise(likelihood, noise_std)
+    prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     open_prior = prior_structure if prior_precision is None else None
     prior = 1.0 if prior_precision is None else prior_precision
     scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
     noisy = with_noise(likelihood, noise_std)
     surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
-    return _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
+    rows = check_validation(validation, surface)
+    made = _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
+    return replace(made, validation=rows)
 
 
 class _Chosen(NamedTuple):
@@ -97,38 +108,46 @@ class _Chosen(NamedTuple):
     progress: bool | Callable[[float], None]
 
     def at(self, surface: LossSurface, theta: Vector) -> Curvature:
+        with stage(self.progress, "curvature"):
+            return self.quietly(surface, theta)
+
+    def quietly(self, surface: LossSurface, theta: Vector) -> Curvature:
+        """Without a line of its own: where it is one of many."""
         if isinstance(self.curvature, str):
-            with stage(self.progress, "curvature"):
-                return fit_curvature(surface, theta, self.curvature, self.kind, self.rank)
+            return fit_curvature(surface, theta, self.curvature, self.kind, self.rank)
         return from_laplace(self.curvature, surface, theta)
 
 
 def _posterior(
     surface: LossSurface,
     chosen: _Chosen,
-    tune: bool,
+    tune: bool | str,
     open_prior: str | None,
     open_noise: bool,
     refine: int,
 ) -> Posterior:
     """Curvature, evidence and θ* of a surface; `open_prior` is the structure of a δ to tune."""
-    check_flag("tune", tune)
-    if refine and not isinstance(chosen.curvature, str):
-        raise ValueError(
-            "refine: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
-            "one of the two"
-        )
-    theta, evidence, refinement = surface.initial, None, None
+    _check_moves(chosen, tune, refine)
+    theta: Vector = surface.initial
+    evidence: EvidenceFit | None = None
+    refinement = None
     open_noise = open_noise and surface.likelihood.noise_std is not None
+    tune = tune if open_prior is not None or open_noise else False
     if tune and open_noise and isinstance(chosen.curvature, str):
         surface = _with_noise_per_output(surface, theta)
-    fitted = chosen.at(surface, theta)
-    if tune and (open_prior is not None or open_noise):
+    opened = (open_prior or "fixed", open_noise)
+    if tune == "minimum":
         with stage(chosen.progress, "tuning prior and noise"):
-            evidence = tune_evidence(
-                surface, theta, fitted, prior=open_prior or "fixed", tune_noise=open_noise
-            )
-        surface = tuned_surface(surface, evidence)
+            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened)
+        surface, theta, fitted = best.surface, best.theta, best.curvature
+    else:
+        fitted = chosen.at(surface, theta)
+        if tune:
+            with stage(chosen.progress, "tuning prior and noise"):
+                evidence = tune_evidence(
+                    surface, theta, fitted, prior=opened[0], tune_noise=opened[1]
+                )
+            surface = tuned_surface(surface, evidence)
     if refine:
         refinement = walk_to_minimum(surface, theta, refine, chosen.progress)
         theta = refinement.positions[0]
@@ -136,7 +155,8 @@ def _posterior(
     _, gradient = surface.value_and_grad(theta.unsqueeze(0))
     log_evidence = log_marginal_likelihood(surface, theta, fitted)
     posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence, refinement)
-    warn_of_slope(posterior.gradient_norm, refinement, stacklevel=4)  # `fit` is decorated
+    # The caller of `fit`, which is decorated.
+    warn_of_slope(posterior.gradient_norm, refinement, tune is True, stacklevel=4)
     return posterior
 
 
@@ -149,16 +169,31 @@ def _with_noise_per_output(surface: LossSurface, theta: Vector) -> LossSurface:
     return surface.with_settings(likelihood=own)
 
 
+def _check_moves(chosen: _Chosen, tune: bool | str, refine: int) -> None:
+    if not isinstance(tune, bool) and tune != "minimum":
+        raise ValueError(f'tune: expected True, False or "minimum", got {tune!r}')
+    moves = 'tune="minimum"' if tune == "minimum" else "refine"
+    if (refine or tune == "minimum") and not isinstance(chosen.curvature, str):
+        raise ValueError(
+            f"{moves}: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
+            "one of the two"
+        )
+
+
 def _adopted(
-    fitted: Any,
+    chosen: _Chosen,
+    tune: bool | str,
     likelihood: str | Likelihood,
     prior_precision: float | Tensor | None,
     noise_std: float | None,
 ) -> tuple[float | Tensor | None, float | None]:
-    """Prior and noise of a laplace-torch object where none are given: its posterior is meant."""
+    """The given prior and noise, or those of a laplace-torch object where nothing is tuned."""
+    fitted = chosen.curvature
+    if tune or isinstance(fitted, str):
+        return prior_precision, given_noise(likelihood, noise_std)
     if prior_precision is None:
         diagonal = fitted.prior_precision_diag.detach()
         prior_precision = float(diagonal[0]) if (diagonal == diagonal[0]).all() else diagonal
     if leaves_noise_open(likelihood, noise_std):
         noise_std = float(fitted.sigma_noise)
-    return prior_precision, noise_std
+    return prior_precision, given_noise(likelihood, noise_std)

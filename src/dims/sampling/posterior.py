@@ -22,17 +22,20 @@ from dims.mechanics.solvers.base import Solver
 from dims.model.checks_module import refuse_inference_mode
 from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.model.torch_support.free_memory import free_memory
+from dims.model.training_data import TrainingData
 from dims.prediction.showing import Shown
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
 from dims.sampling.perturbations import check_seed, perturbations
+from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
 from dims.sampling.settle import Settled
 from dims.sampling.store.chunks import jobs_of, join
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
+from dims.sampling.weighing import times_to_weigh, weighed
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -52,6 +55,7 @@ class Posterior(Shown):
         log_marginal_likelihood: The Laplace approximation of the evidence.
         evidence: How prior and noise were tuned; None where nothing was.
         refinement: How `refine` ended, as `dims.settle` reports it; None where it was not asked.
+        validation: Held-out rows, which weigh the network and the times of draws; None: no rows.
 
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression")
@@ -65,6 +69,7 @@ class Posterior(Shown):
     log_marginal_likelihood: float
     evidence: EvidenceFit | None
     refinement: Settled | None = None
+    validation: TrainingData | None = None
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -111,6 +116,17 @@ class Posterior(Shown):
         """
         return perturbations(self.curvature.precision_for(self.surface), draws, seed, first)
 
+    def summary(self) -> str:
+        """A report in plain text: prior and noise, how they were chosen, and where θ* is.
+
+        Returns:
+            Some lines to print.
+
+        Example:
+            >>> print(dims.fit(model, (x, y), "regression", tune="minimum").summary())
+        """
+        return summarise_posterior(self)
+
     def velocities(self, count: int, seed: int = 0, first: int = 0) -> RowVectors:
         """Deprecated name of `perturbations`."""
         warn_renamed("Posterior.velocities", "Posterior.perturbations")
@@ -140,10 +156,10 @@ class Posterior(Shown):
         engine: str | Engine | None = None,
         retry_failed: bool = False,
     ) -> Draws:
-        """Draw parameter vectors; keywords up to `metric` are shortcuts for fields of a sampler.
+        """Draw parameter vectors; keywords up to `metric` are fields of a sampler.
 
         Args:
-            draws: Number of draws.
+            draws: How many.
             method: "la", "linla", "rla", "dims", or a sampler such as `dims.DiMS(friction=0.5)`.
             friction: See `DiMS`; None takes the sampler's default, here and below.
             gravity: See `DiMS`.
@@ -164,7 +180,7 @@ class Posterior(Shown):
             retry_failed: Try failed draws of a store again with a finer tolerance.
 
         Returns:
-            The draws in order.
+            The draws in order; held-out rows of the posterior have set their `mixture`.
 
         Raises:
             ValueError: A value is out of range, or has no meaning for the method.
@@ -173,8 +189,9 @@ class Posterior(Shown):
         Example:
             >>> draws = posterior.sample(30, dims.DiMS(friction=0.5), store="runs/first")
         """
-        forces = (friction, gravity, max_time, precondition)
-        motion = Motion(*forces, solver, tolerance, save_at, compile, metric)
+        forces = (friction, gravity, max_time, precondition, solver, tolerance)
+        times = times_to_weigh(self.validation, method, max_time, save_at)
+        motion = Motion(*forces, times, compile, metric)
         sampler = choose_sampler(method, motion, settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 
@@ -240,8 +257,8 @@ class Posterior(Shown):
             if store is None:
                 jobs = list(jobs_of([draws], chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
-                return join(made[job] for job in jobs)
-            return sample_in_store(
+                return weighed(join(made[job] for job in jobs), self.validation)
+            kept = sample_in_store(
                 store,
                 self._manifest(sampler, seed, chosen.threads),
                 draws,
@@ -251,6 +268,7 @@ class Posterior(Shown):
                 compute,
                 retry_failed=retry_failed,
             )
+        return weighed(kept, self.validation)
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""

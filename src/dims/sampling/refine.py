@@ -96,21 +96,29 @@ def _moved(
     )
 
 
-def warn_of_slope(gradient_norm: float, refinement: Settled | None, stacklevel: int) -> None:
+def warn_of_slope(
+    gradient_norm: float, refinement: Settled | None, tuned_there: bool, stacklevel: int
+) -> None:
     """Say that θ* is on a slope, or that refining did not end at a minimum, and what to do.
 
     Args:
         gradient_norm: ‖g(θ*)‖.
         refinement: How refining ended; None where it was not asked for.
+        tuned_there: Whether prior and noise were tuned at θ*, and not at a minimum.
         stacklevel: That of the caller's caller, as in `warnings.warn`.
     """
     if refinement is None:
         if gradient_norm <= STEEP:
             return
+        cure = "refine=True walks to a minimum first"
+        if tuned_there:
+            cure = (
+                'tune="minimum" chooses prior and noise at a minimum and starts there; refine=True '
+                "alone keeps those of this θ*, which are often wrong below"
+            )
         message = (
             f"θ* is not a minimum of the sampled surface: its gradient norm is {gradient_norm:.3g} "
-            "(training minimised another loss, or stopped early). Draws start on a slope; "
-            "refine=True walks to a minimum first"
+            f"(training minimised another loss, or stopped early). Draws start on a slope; {cure}"
         )
     else:
         (status,) = refinement.status

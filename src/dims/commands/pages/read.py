@@ -12,6 +12,8 @@ from dims.sampling.store.manifest import MANIFEST
 
 __all__ = ["read_page"]
 
+COMPARISON = "comparison.json"
+
 
 def read_page(place: Path) -> dict[str, Any]:
     """Read a file of draws, the folder of a store, or a result of another package.
@@ -37,6 +39,8 @@ def read_page(place: Path) -> dict[str, Any]:
             return draws_page(draws, read_beside(place, draws.method))
     except (DrawsFileError, StoreError) as error:
         raise ReportError(f"{place}: {error}") from error
+    if place.is_dir() and (place / COMPARISON).exists():
+        return _comparison(place)
     for entry in entry_points(group="dims.pages"):
         page: dict[str, Any] | None = entry.load()(place)
         if page is not None:
@@ -45,3 +49,12 @@ def read_page(place: Path) -> dict[str, Any]:
         f"{place}: does not contain a run; give a file of Draws.save, the folder of "
         "sample(store=...), or a result of dims reproduce"
     )
+
+
+def _comparison(place: Path) -> dict[str, Any]:
+    from dims.commands.pages.compare_page import compare_page  # it imports the baselines
+
+    try:
+        return compare_page(place)
+    except StoreError as error:
+        raise ReportError(str(error)) from error

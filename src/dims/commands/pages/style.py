@@ -19,6 +19,9 @@ COLOURS = {
     "deep_ensemble": "#0072B2",
     "swag": "#D55E00",
     "last_layer": "#999999",
+    "network": "#000000",
+    "temperature": "#882255",
+    "mc_dropout": "#F0E442",
     "gravity": "#CC79A7",
     "damped": "#0072B2",
 }
@@ -32,6 +35,9 @@ LABELS = {
     "deep_ensemble": "deep ensemble",
     "swag": "SWAG",
     "last_layer": "last-layer Laplace",
+    "network": "network",
+    "temperature": "temperature",
+    "mc_dropout": "MC dropout",
     "gravity": "gravity",
     "damped": "damped",
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.mechanics.integrate import resolve_solver
+from dims.sampling.draws.diversity import measured_diversity
 from dims.sampling.settings import decode
 from dims.surface.loss import LossSurface
 
@@ -40,8 +41,16 @@ def _advice_on_run(draws: Draws) -> list[str]:
         if norm > STEEP:
             advice.append(
                 f"θ* is not a minimum of the sampled loss (gradient norm {norm:.3g}): "
-                "dims.fit(..., refine=True) (dims sample --refine), or train longer"
+                'dims.fit(..., tune="minimum") (dims sample --tune-at-minimum) chooses prior and '
+                "noise at a minimum and starts there; with a prior of your own, refine=True"
             )
+    diversity = measured_diversity(draws)
+    if diversity is not None and diversity.collapsed:
+        advice.append(
+            f"the draws answer as one: disagreement is {diversity.far:.1%} of the uncertainty even "
+            "far from the data. Average over earlier times: posterior.sample(30, "
+            "dims.DiMS(save_at=(1.0, 3.0, 10.0))).across_times(), or stop earlier with max_time"
+        )
     low, high = PRIOR_BOUNDS
     prior = surface.prior_precision.double()
     bound = (prior > 0) & ((prior < low * (1 + 1e-5)) | (prior > high * (1 - 1e-5)))

@@ -26,10 +26,11 @@ from dims.sampling.draws.fields import (
     selected_weights,
 )
 from dims.sampling.draws.measure import measure as measured
+from dims.sampling.draws.mixture import Mixture
 from dims.sampling.draws.modules import AsModules
 from dims.sampling.draws.predict import predict
-from dims.sampling.draws.saved import draws_at
 from dims.sampling.draws.summary import summarise
+from dims.sampling.draws.times import SavedTimes
 from dims.surface.loss import LossSurface
 
 __all__ = ["Draws"]
@@ -40,7 +41,7 @@ def _left_out() -> Tensor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Draws(AsModules):
+class Draws(AsModules, SavedTimes):
     """S draws of θ around the trained θ* of one network: what every sampler returns.
 
     What is left out is not known: NaN, no status, no evaluations, no saved times. Loss, gradient
@@ -74,6 +75,8 @@ class Draws(AsModules):
         saved_gradient_norm: Norm of the gradient there, (S, T).
         saved_kinetic_energy: Kinetic energy at that time, (S, T).
         weights: What each draw counts in predictions, (S,), with the sum 1; None: all alike.
+        mixture: What the trained network and the saved times count in predictions, as `stacked` or
+            `across_times` set it; None: the delivered draws predict alone.
 
     Example:
         >>> draws = posterior.sample(30)
@@ -105,6 +108,7 @@ class Draws(AsModules):
     saved_gradient_norm: Tensor = field(default_factory=_left_out)
     saved_kinetic_energy: Tensor = field(default_factory=_left_out)
     weights: Tensor | None = None
+    mixture: Mixture | None = None
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -165,27 +169,6 @@ class Draws(AsModules):
         """Whether the draws are read by the network linearised at θ*."""
         return self.method in LINEARISED_METHODS
 
-    def at(self, time: float) -> Draws:
-        """The draws as they were at a saved time: on their trajectories, not settled.
-
-        Args:
-            time: One of `times`, or max_time, which gives the delivered draws unless it was saved.
-
-        Returns:
-            Draws with the loss, gradient norm and kinetic energy of that place and without saved
-            times. What belongs to a whole trajectory (energy law, arc length, evaluations) is not
-            known; a row that failed before that time is where it failed, as its status says.
-            Weights belong to the delivered draws: at a saved time all draws count alike.
-
-        Raises:
-            ValueError: Nothing was saved at that time.
-
-        Example:
-            >>> draws = posterior.sample(30, dims.DiMS(save_at=(3.0, 10.0)))
-            >>> draws.at(3.0).loss
-        """
-        return draws_at(self, time)
-
     def select(self, rows: Any) -> Draws:
         """Choose draws.
 
@@ -229,7 +212,8 @@ class Draws(AsModules):
             inputs: New inputs, given like the training inputs.
             batch_size: Inputs that are moved to the model's device, and computed on, at once; None:
                 all are moved, and computed on in parts that fit the memory budget.
-            weights: Of the draws, (S,); "equal": all draws count alike; None: `self.weights`.
+            weights: Of the delivered draws, (S,); "equal": they all count alike; None: `mixture`
+                if there is one, else `self.weights`.
 
         Returns:
             Samples, mean and uncertainty at each input.

@@ -78,6 +78,8 @@ def checked_fields(draws: Draws) -> dict[str, Any]:
         filled[name] = values.to(device, kind)
     if draws.weights is not None:
         filled["weights"] = check_weights(draws.weights, rows).to(draws.parameters.device)
+    if draws.mixture is not None:
+        filled["mixture"] = draws.mixture.checked(draws)
     for name in ROW_LISTS:
         entries = getattr(draws, name)
         if entries and len(entries) != rows:

@@ -18,6 +18,7 @@ from dims.prediction.weights import check_weights
 from dims.sampling.draws.container import Draws
 from dims.sampling.draws.fields import ROW_NUMBERS, SAVED_TENSORS, tensor_kinds
 from dims.sampling.draws.header import Header, parse_header, write_header
+from dims.sampling.draws.mixture_file import check_mixture, mixture_tensors, read_mixture
 from dims.sampling.draws.signature import check_probe, check_signature, probe
 from dims.sampling.draws.storage import read, write
 from dims.sampling.files import refuse_existing
@@ -113,6 +114,7 @@ def load(
         seed=header.seed,
         settings=header.settings,
         weights=tensors.get("weights"),
+        mixture=read_mixture(tensors, header.mixture),
         **{name: tensors[name] for name in ROW_NUMBERS},
         **{name: tensors[name] for name in ("times", *SAVED_TENSORS) if "times" in tensors},
     )
@@ -161,6 +163,8 @@ def _tensors(draws: Draws) -> dict[str, Tensor]:
         small |= {name: getattr(draws, name) for name in ("times", *SAVED_TENSORS)}
     if draws.weights is not None:
         small["weights"] = draws.weights
+    if draws.mixture is not None:
+        small |= mixture_tensors(draws.mixture)
     outputs = probe(draws.surface, draws.map_parameters)
     if outputs is not None:
         small["probe"] = outputs
@@ -226,6 +230,7 @@ def check_tensors(tensors: dict[str, Tensor], header: Header) -> None:
             check_weights(weights, rows)
         except ValueError as error:
             raise DrawsFileError(f"tensor 'weights' cannot be used: {error}") from error
+    check_mixture(tensors, header.mixture, tensors["map_parameters"], len(tensors.get("times", ())))
     if not tensors["map_parameters"].isfinite().all():
         raise DrawsFileError("tensor 'map_parameters' has NaN or infinite values")
     prior = tensors.get("prior_precision", torch.empty(0, 0))

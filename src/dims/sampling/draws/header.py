@@ -16,6 +16,7 @@ import torch
 from dims.errors import DrawsFileError
 from dims.model.likelihoods import Likelihood, likelihood_class
 from dims.sampling.draws.container import Draws
+from dims.sampling.draws.mixture_file import are_mixture_fields, mixture_fields
 from dims.sampling.draws.signature import ModelEntry, constant_hashes, hash_entries, model_entries
 
 __all__ = ["Header", "parse_header", "write_header"]
@@ -32,6 +33,7 @@ class Header:
     seed: int | None
     settings: dict[str, Any]
     verdict: list[str] | None
+    mixture: dict[str, Any] | None
     likelihood_name: str
     likelihood_settings: dict[str, Any]
     points: int
@@ -85,6 +87,7 @@ def write_header(draws: Draws, loss_at_map: float | None) -> str:
         "method": draws.method,
         "seed": draws.seed,
         "settings": dict(draws.settings),
+        "mixture": None if draws.mixture is None else mixture_fields(draws.mixture),
         "verdict": None if draws.verdict is None else list(draws.verdict),
         "likelihood": likelihood.name,
         "likelihood_settings": likelihood.settings(),
@@ -135,6 +138,7 @@ def parse_header(text: str) -> Header:
         seed=take("seed", lambda v: v is None or _is_integer(v)),
         settings=take("settings", lambda v: isinstance(v, dict)),
         verdict=take("verdict", lambda v: v is None or _are_texts(v)),
+        mixture=take("mixture", lambda v: v is None or are_mixture_fields(v)),
         likelihood_name=take("likelihood", lambda v: _is_text(v) and v != ""),
         likelihood_settings=take("likelihood_settings", lambda v: isinstance(v, dict)),
         points=take("points", lambda v: _is_integer(v) and v > 0),

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dims.model.training_data import Inputs
 from dims.prediction.predictive import Predictive
+from dims.sampling.draws.mixture import mixture_predictive
 
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
@@ -23,6 +24,8 @@ def predict(
         raise ValueError("draws: there are none to predict with; select or sample at least one")
     if isinstance(weights, str) and weights != "equal":
         raise ValueError(f"weights: {weights!r} is unknown; give 'equal', a tensor or None")
+    if weights is None and draws.mixture is not None:
+        return mixture_predictive(draws, inputs, batch_size)
     thetas = draws.parameters.to(draws.surface.vector.device)
     if draws.linearised:
         centre = draws.map_parameters.to(thetas.device)

@@ -36,6 +36,6 @@ def draws_at(draws: Draws, time: float) -> Draws:
         nothing: dict[str, Any] = {
             name: torch.empty(0, dtype=torch.float64) for name in ("times", *SAVED_TENSORS)
         }
-        return replace(draws, **nothing)
+        return replace(draws, mixture=None, **nothing)
     listed = ", ".join(f"{entry:g}" for entry in known) or "none; give save_at=(...) to sample"
     raise ValueError(f"time: {time} was not saved; saved times: {listed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,10 +13,12 @@ from torch import Tensor
 from dims.prediction.weights import effective_draws
 from dims.sampling.certificate import FLAT_PRIORS, FLAT_SHARE, flat_limit
 from dims.sampling.draws.advice import advice_on, counted
+from dims.sampling.draws.diversity import measured_diversity
 from dims.sampling.draws.fields import ROW_NUMBERS
 
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
+    from dims.sampling.draws.mixture import Mixture
 
 __all__ = ["summarise"]
 
@@ -27,6 +30,7 @@ def summarise(draws: Draws) -> str:
         [f"{counted(len(draws), 'draw')} by {draws.method!r}{seed}", *_model(draws)],
         _weights(draws),
         _endings(draws),
+        _diversity(draws),
         _table(draws),
         _saved(draws),
         _cost(draws),
@@ -46,10 +50,35 @@ def _model(draws: Draws) -> list[str]:
 
 
 def _weights(draws: Draws) -> list[str]:
+    if draws.mixture is not None:
+        return _mixture(draws, draws.mixture)
     if draws.weights is None:
-        return []
+        return ["weights: all draws count alike (no held-out rows chose others)"]
     number, largest = effective_draws(draws.weights), float(draws.weights.max())
     return [f"weights: as good as {number:.1f} draws that count alike; the largest {largest:.3g}"]
+
+
+def _mixture(draws: Draws, mixture: Mixture) -> list[str]:
+    named = mixture.named_weights(draws.times.tolist())
+    listed = ", ".join(f"{name} {weight:.2f}" for name, weight in named.items() if weight > 0)
+    if mixture.held_out == 0:
+        return [f"weights: given: {listed}"]
+    lines = [f"weights: by {counted(mixture.held_out, 'held-out row')}: {listed}"]
+    if not math.isnan(mixture.gain):
+        gain = f"{mixture.gain:+.3f} ± {mixture.gain_error:.3f}"
+        which = "the network alone"
+        if draws.surface.likelihood.noise_std is not None:
+            which += " with the same noise"
+        lines.append(f"log score against {which}: {gain} nats a row, cross-validated")
+    return lines
+
+
+def _diversity(draws: Draws) -> list[str]:
+    found = measured_diversity(draws)
+    if found is None:
+        return []
+    far = "" if math.isnan(found.far) else f", {found.far:.1%} five standard deviations from it"
+    return [f"disagreement: {found.on_data:.1%} of the uncertainty on the training data{far}"]
 
 
 def _endings(draws: Draws) -> list[str]:

@@ -1,0 +1,1 @@
+"""The UCI regression benchmark: nine public sets, their published splits and results."""

@@ -1,0 +1,107 @@
+"""Our means and standard errors over the splits beside the published ones."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dims_paper.datasets.uci_regression import REGRESSION_NAMES, Published, load_published
+from tables import markdown
+
+METHODS = ("MC dropout", "Deep ensemble of 5", "NGBoost", "PBP")
+WITHIN = 2.0  # standard errors of a difference
+
+
+def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The finished splits of each set."""
+    return {
+        name: [
+            json.loads(file.read_text("utf-8")) for file in sorted((folder / name).glob("*.json"))
+        ]
+        for name in REGRESSION_NAMES
+    }
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and its standard error over the splits; NaN of one split."""
+    if len(values) < 2:
+        return values[0], math.nan
+    return statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+
+
+def difference(ours: tuple[float, float], theirs: tuple[float, float | None]) -> float:
+    """(ours − theirs)/√(SE² + SE²); negative: ours is lower, which is better."""
+    error = math.hypot(ours[1], 0.0 if theirs[1] is None else theirs[1])
+    return (ours[0] - theirs[0]) / error
+
+
+def table(
+    results: Mapping[str, Sequence[Mapping[str, Any]]], score: str, answer: str = "stacked"
+) -> str:
+    """A row for each set that has results: ours, and each published number with the difference."""
+    published = {(entry.dataset, entry.method): entry for entry in load_published()}
+    head = ["set", "splits", f"ours ({answer})", *METHODS]
+    rows = []
+    for name, splits in results.items():
+        if not splits:
+            continue
+        ours = mean_and_error([split["scores"][answer][score] for split in splits])
+        cells = [_cell(ours, published.get((name, method)), score) for method in METHODS]
+        rows.append([name, str(len(splits)), f"{ours[0]:.3f} ± {ours[1]:.3f}", *cells])
+    return markdown(head, rows)
+
+
+def verdicts(results: Mapping[str, Sequence[Mapping[str, Any]]], answer: str = "stacked") -> str:
+    """On how many sets the NLL is within two standard errors of a difference, or better."""
+    published = {(entry.dataset, entry.method): entry for entry in load_published()}
+    lines = []
+    for method in METHODS:
+        gaps = []
+        for name, splits in results.items():
+            entry = published.get((name, method))
+            if len(splits) > 1 and entry is not None:
+                ours = mean_and_error([split["scores"][answer]["nll"] for split in splits])
+                gaps.append(difference(ours, (entry.nll, entry.nll_error)))
+        if gaps:
+            fine, better = (sum(gap <= limit for gap in gaps) for limit in (WITHIN, -WITHIN))
+            lines.append(
+                f"{method}: within two or better on {fine} of {len(gaps)}, better {better}"
+            )
+    return "\n".join(lines)
+
+
+def summary(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The answers beside each other, coverage, weight on the network and seconds of each set."""
+    answers = ("network", "end", "times", "stacked", "ensemble")
+    head = ["set", *(f"NLL {name}" for name in answers), "coverage", "weight on network", "seconds"]
+    rows = []
+    for name, splits in results.items():
+        if not splits:
+            continue
+        cells = [
+            f"{statistics.fmean([s['scores'][a]['nll'] for s in splits]):.3f}"
+            if all(a in s["scores"] for s in splits)
+            else ""
+            for a in answers
+        ]
+        coverage = statistics.fmean([s["scores"]["stacked"]["coverage"] for s in splits])
+        weight = statistics.fmean([s["weights"][0] for s in splits])
+        seconds = statistics.fmean([s["seconds"] for s in splits])
+        rows.append([name, *cells, f"{coverage:.3f}", f"{weight:.2f}", f"{seconds:.0f}"])
+    return markdown(head, rows)
+
+
+def _cell(ours: tuple[float, float], entry: Published | None, score: str) -> str:
+    if entry is None:
+        return ""
+    value, error = (
+        (entry.nll, entry.nll_error) if score == "nll" else (entry.rmse, entry.rmse_error)
+    )
+    if value is None:
+        return ""
+    gap = difference(ours, (value, error))
+    return f"{value:.2f} ({gap:+.1f})" if math.isfinite(gap) else f"{value:.2f}"

@@ -1,0 +1,242 @@
+"""`compare`: all methods on a user's own network and data, resumable, on the same test rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from dims.baselines.comparison import Comparison, MethodScores
+from dims.baselines.contestants import CONTESTANTS, Contest
+from dims.baselines.row_scores import error_rows, nll_rows, reliability
+from dims.errors import StoreError
+from dims.model.likelihoods import Likelihood
+from dims.model.shapes import check_integer
+from dims.model.training_data import TrainingData
+from dims.sampling.draws import Draws
+from dims.sampling.draws.unseen import collect_unseen
+from dims.sampling.files import write_text_atomically
+from dims.sampling.progress import part_reporter
+from dims.sampling.samplers import Sampler
+from dims.sampling.settings import encode
+from dims.sampling.store.manifest import fingerprint
+from dims.surface.loss import LossSurface
+
+__all__ = ["COMPARISON", "compare", "read_comparison"]
+
+COMPARISON = "comparison.json"
+
+
+def compare(
+    model: nn.Module,
+    data: Any,
+    likelihood: str | Likelihood,
+    *,
+    validation: Any,
+    test: Any,
+    ood: Any = None,
+    methods: Sequence[str] | None = None,
+    draws: int = 30,
+    members: int = 5,
+    sampler: str | Sampler = "dims",
+    curvature: str = "full",
+    seed: int = 0,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[float], None] = True,
+) -> Comparison:
+    """Compare methods on your own network and data: scores, calibration, OOD detection, seconds.
+
+    All methods may choose by the same held-out rows, and are scored on the same test rows. A method
+    that fails is listed with its reason; the others go on.
+
+    Args:
+        model: The trained network, in eval mode.
+        data: Its training data.
+        likelihood: "regression", "classification" or a `Likelihood` object.
+        validation: Rows (x, y) that the network has never seen, for methods to choose by.
+        test: Other such rows, to score on.
+        ood: Inputs of another kind, for out-of-distribution detection.
+        methods: Names out of "network", "temperature", "mc_dropout", "last_layer", "linla", "swag",
+            "deep_ensemble", "rla", "dims"; None: all. The network is always included.
+        draws: Draws of each sampling method.
+        members: Members of the ensemble.
+        sampler: What "dims" samples with, such as `dims.DiMS(friction=0.5)`.
+        curvature: As in `dims.fit`.
+        seed: Of everything random.
+        store: Folder that keeps finished methods; the same call goes on after an interruption.
+        progress: Show a bar in a terminal, or a function to call with the part that is done.
+
+    Returns:
+        Scores of each method; `print` shows a table and says which one to take.
+
+    Raises:
+        ValueError: An argument does not fit, or a method is unknown.
+        StoreError: The folder holds another comparison.
+
+    Example:
+        >>> print(dims.compare(model, (x, y), "regression", validation=(xv, yv), test=(xt, yt)))
+    """
+    names, surface = _check_methods(methods), LossSurface(model, data, likelihood)
+    rows, judged = _checked(validation, "validation", surface), _checked(test, "test", surface)
+    how = (check_integer("draws", draws), sampler, curvature, members, seed)
+    contest = Contest(model, data, likelihood, rows, surface, *how)
+    kept = None if store is None else _Kept(Path(store), _manifest(contest, judged, ood))
+    with part_reporter(progress, "comparing") as report:
+        found = _all_scores(names, contest, judged, ood, kept, report)
+    return Comparison(surface.likelihood.task, found)
+
+
+def _all_scores(
+    names: list[str],
+    contest: Contest,
+    test: TrainingData,
+    ood: Any,
+    kept: _Kept | None,
+    report: Callable[[float], None],
+) -> list[MethodScores]:
+    """Each method, from the folder where it is there."""
+    found: list[MethodScores] = []
+    for number, name in enumerate(names):
+        report(number / len(names))
+        scores = None if kept is None else kept.read(name)
+        if scores is None:
+            scores = _scored(name, contest, test, ood)
+            if kept is not None:
+                kept.write(scores)
+        found.append(scores)
+    report(1.0)
+    return found
+
+
+def _check_methods(methods: Sequence[str] | None) -> list[str]:
+    chosen = list(CONTESTANTS) if methods is None else ["network", *methods]
+    unknown = [name for name in chosen if name not in CONTESTANTS]
+    if unknown:
+        raise ValueError(f"methods: {unknown} are unknown; there are {', '.join(CONTESTANTS)}")
+    return list(dict.fromkeys(chosen))
+
+
+def _checked(rows: Any, argument: str, surface: LossSurface) -> TrainingData:
+    if rows is None:
+        raise ValueError(f"{argument}: give rows (x, y) that the network was not trained on")
+    found = collect_unseen(rows, surface)
+    outputs = surface.predict(surface.initial.unsqueeze(0), found.inputs)[0]
+    return found._replace(targets=surface.likelihood.check_targets(outputs, found.targets))
+
+
+def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> MethodScores:
+    """One method; its warnings become notes, and its failure takes no other method along."""
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            made = CONTESTANTS[name](contest)
+            seconds = time.perf_counter() - began
+            scores = _scores(name, made, seconds, test, ood)
+        except (ValueError, RuntimeError, ArithmeticError) as error:
+            reason = " ".join(str(error).split())
+            scores = MethodScores(name, time.perf_counter() - began, problem=reason)
+    notes = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    return replace(scores, notes=list(notes))
+
+
+def _scores(name: str, made: Draws, seconds: float, test: TrainingData, ood: Any) -> MethodScores:
+    predictive = made.predict(test.inputs)
+    ensemble = predictive.metrics(test.targets)["ensemble"]
+    detected = None
+    if ood is not None:
+        scores = predictive.ood_metrics(made.predict(ood))["ensemble"]
+        detected = next(iter(scores.values()))
+    diagram = reliability(predictive, test.targets)
+    mixture = made.mixture
+    return MethodScores(
+        method=name,
+        seconds=seconds,
+        nll=nll_rows(predictive, test.targets).tolist(),
+        error=error_rows(predictive, test.targets).tolist(),
+        calibration=ensemble.get("ece", ensemble.get("coverage")),
+        ood=detected,
+        promised=diagram.promised,
+        observed=diagram.observed,
+        inputs=diagram.rows,
+        weight_on_network=None if mixture is None else float(mixture.weights[0]),
+    )
+
+
+def _manifest(contest: Contest, test: TrainingData, ood: Any) -> dict[str, Any]:
+    """What the results depend on."""
+    surface = contest.surface
+    sets = {"validation": contest.validation, "test": test}
+    if ood is not None:
+        sets["ood"] = TrainingData(ood, test.targets[:1])
+    prints = {"data": fingerprint(surface, surface.initial)}
+    for name, rows in sets.items():
+        other = surface.with_settings()
+        other.data = rows
+        prints[name] = fingerprint(other, surface.initial)
+    sampler = contest.sampler
+    how = sampler if isinstance(sampler, str) else [sampler.name, sampler.settings]
+    return {
+        "task": surface.likelihood.task,
+        "draws": contest.draws,
+        "members": contest.members,
+        "sampler": encode("sampler", how) if isinstance(how, str) else how,
+        "curvature": contest.curvature,
+        "seed": contest.seed,
+        "fingerprints": prints,
+    }
+
+
+class _Kept:
+    """Finished methods in a folder: one file says what is compared, one each what was found."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / COMPARISON
+        wanted = json.loads(json.dumps(manifest))
+        if path.exists():
+            if json.loads(path.read_text("utf-8")) != wanted:
+                raise StoreError(
+                    f"store: {folder} holds another comparison (other data, network or settings); "
+                    "give another folder"
+                )
+        else:
+            write_text_atomically(path, json.dumps(wanted))
+
+    def read(self, method: str) -> MethodScores | None:
+        path = self.folder / f"{method}.json"
+        return MethodScores(**json.loads(path.read_text("utf-8"))) if path.exists() else None
+
+    def write(self, scores: MethodScores) -> None:
+        path = self.folder / f"{scores.method}.json"
+        write_text_atomically(path, json.dumps(scores.to_json()))
+
+
+def read_comparison(folder: str | os.PathLike[str]) -> Comparison:
+    """The finished methods of a folder.
+
+    Args:
+        folder: What `compare` had as `store`.
+
+    Returns:
+        The comparison as far as it is done.
+
+    Raises:
+        StoreError: There is no comparison, or a file is damaged.
+    """
+    place = Path(folder)
+    try:
+        task = json.loads((place / COMPARISON).read_text("utf-8"))["task"]
+        files = [place / f"{name}.json" for name in CONTESTANTS]
+        found = [MethodScores(**json.loads(f.read_text("utf-8"))) for f in files if f.exists()]
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise StoreError(f"{place}: is not the folder of a comparison ({error})") from error
+    return Comparison(task, found)

@@ -1,0 +1,178 @@
+"""`Comparison`: what `dims.compare` found, as a table and a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dims.baselines.row_scores import Interval, resampled
+
+__all__ = ["Comparison", "MethodScores"]
+
+
+@dataclass(frozen=True)
+class MethodScores:
+    """One method on the test rows.
+
+    Attributes:
+        method: Its name.
+        seconds: What training, fitting and sampling took.
+        nll: −log p(y) of each test row.
+        error: 1 for a wrong class, or the squared error, of each test row.
+        calibration: Expected calibration error, or coverage of 95 % intervals.
+        ood: AUROC of entropy or variance against other inputs; None: there were none.
+        promised: Confidences or levels of the reliability diagram.
+        observed: Accuracy or coverage there.
+        inputs: Rows in each bin.
+        problem: Why there is no result; empty where there is one.
+        notes: Warnings of the method.
+        weight_on_network: Of the answer of DiMS; None for other methods.
+    """
+
+    method: str
+    seconds: float
+    nll: list[float] = field(default_factory=list)
+    error: list[float] = field(default_factory=list)
+    calibration: float | None = None
+    ood: float | None = None
+    promised: list[float | None] = field(default_factory=list)
+    observed: list[float | None] = field(default_factory=list)
+    inputs: list[float] = field(default_factory=list)
+    problem: str = ""
+    notes: list[str] = field(default_factory=list)
+    weight_on_network: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields in JSON's types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods side by side on the same test rows.
+
+    Attributes:
+        task: "classification" or "regression".
+        methods: The scores of each method, in the order they ran.
+
+    Example:
+        >>> comparison = dims.compare(model, data, "regression", validation=rows, test=others)
+        >>> print(comparison)
+    """
+
+    task: str
+    methods: Sequence[MethodScores]
+
+    def __getitem__(self, method: str) -> MethodScores:
+        for scores in self.methods:
+            if scores.method == method:
+                return scores
+        raise KeyError(f"method: {method!r} was not run; there are {[m.method for m in self.done]}")
+
+    @property
+    def done(self) -> list[MethodScores]:
+        """The methods that gave a result."""
+        return [scores for scores in self.methods if not scores.problem]
+
+    def nll(self, method: str) -> Interval:
+        """Mean −log p(y) in nats a row, with the interval over resampled rows.
+
+        Args:
+            method: Its name.
+
+        Returns:
+            Mean, and the central 95 %.
+        """
+        return resampled(self[method].nll)
+
+    def error(self, method: str) -> Interval:
+        """Accuracy, or the root of the mean squared error, with its interval.
+
+        Args:
+            method: Its name.
+
+        Returns:
+            Value, and the central 95 %.
+        """
+        final = (lambda m: 1 - m) if self.task == "classification" else torch.sqrt
+        return resampled(self[method].error, final)
+
+    def difference(self, method: str, other: str) -> Interval:
+        """How much lower the NLL of a method is than another's, row by row; positive is better.
+
+        Args:
+            method: Its name.
+            other: The one to compare with.
+
+        Returns:
+            Mean, and the central 95 %.
+        """
+        rows: Tensor = torch.tensor(self[other].nll) - torch.tensor(self[method].nll)
+        return resampled(rows)
+
+    @property
+    def best(self) -> str:
+        """The method with the lowest mean NLL."""
+        return min(self.done, key=lambda scores: _mean(scores.nll)).method
+
+    def recommendation(self) -> str:
+        """A sentence: which method to take, and how sure that is.
+
+        Returns:
+            The sentence.
+        """
+        best, rows = self.best, len(self[self.best].nll)
+        gain = self.difference(best, "network")
+        if best == "network" or gain.low <= 0:
+            return (
+                f"Take the network alone: no method is significantly better on these {rows} rows "
+                f"(the best, {best}, gains {gain.value:.3f} nats a row, between {gain.low:.3f} and "
+                f"{gain.high:.3f})."
+            )
+        level = [
+            s for s in self.done if s.method != best and self.difference(best, s.method).low <= 0
+        ]
+        sentence = (
+            f"Take {best}: its NLL is lower than the network's by {gain.value:.3f} nats a row "
+            f"(between {gain.low:.3f} and {gain.high:.3f})"
+        )
+        if not level:
+            return sentence + ", and significantly lower than every other method's."
+        quickest = min(level, key=lambda scores: scores.seconds)
+        names = ", ".join(scores.method for scores in level)
+        return sentence + (
+            f". Not significantly different from it: {names}; the quickest of them, "
+            f"{quickest.method}, takes {quickest.seconds:.3g} s where {best} takes "
+            f"{self[best].seconds:.3g} s."
+        )
+
+    def __str__(self) -> str:
+        classes = self.task == "classification"
+        names = ("accuracy", "ECE") if classes else ("RMSE", "95% cov.")
+        lines = [
+            f"{'method':<14}{'NLL':>8}{'95 % interval':>20}{names[0]:>10}{names[1]:>10}"
+            f"{'OOD AUROC':>11}{'seconds':>9}"
+        ]
+        for scores in sorted(self.done, key=lambda s: _mean(s.nll)):
+            nll, error = self.nll(scores.method), self.error(scores.method)
+            span = f"[{nll.low:.3f}, {nll.high:.3f}]"
+            lines.append(
+                f"{scores.method:<14}{nll.value:>8.3f}{span:>20}{error.value:>10.3f}"
+                f"{_number(scores.calibration):>10}{_number(scores.ood):>11}{scores.seconds:>9.3g}"
+            )
+        lines += [f"{s.method:<14}no result: {s.problem}" for s in self.methods if s.problem]
+        notes = [f"{scores.method}: {note}" for scores in self.methods for note in scores.notes]
+        return "\n".join([*lines, "", self.recommendation(), *notes])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.inf
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

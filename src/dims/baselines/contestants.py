@@ -1,0 +1,103 @@
+"""The methods that `dims.compare` runs, each with the same rows to choose by."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from dims.baselines.ensemble import residual_std
+from dims.baselines.last_layer import last_layer
+from dims.baselines.mc_dropout import mc_dropout
+from dims.baselines.swag import swag
+from dims.baselines.temperature import temperature_scaling
+from dims.baselines.training import train_ensemble
+from dims.model.likelihoods import Likelihood, leaves_noise_open
+from dims.model.training_data import TrainingData
+from dims.sampling.draws import Draws
+from dims.sampling.fit import fit
+from dims.sampling.samplers import Sampler
+from dims.surface.loss import LossSurface
+
+__all__ = ["CONTESTANTS", "Contest"]
+
+SWAG_RATES = (1e-4, 1e-3, 1e-2)
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """A trained network, its data and the rows that methods may choose by."""
+
+    model: nn.Module
+    data: Any
+    likelihood: str | Likelihood
+    validation: TrainingData
+    surface: LossSurface
+    draws: int
+    sampler: str | Sampler
+    curvature: str
+    members: int
+    seed: int
+
+    def network(self) -> Draws:
+        """The trained network alone; an open noise is that of its training residuals."""
+        surface, theta = self.surface, self.surface.initial.unsqueeze(0)
+        if leaves_noise_open(self.likelihood, None):
+            noisy = surface.likelihood.with_noise(residual_std(surface, theta))
+            surface = surface.with_settings(likelihood=noisy)
+        return Draws.from_parameters(surface, theta, "network")
+
+    def temperature(self) -> Draws:
+        return temperature_scaling(self.network(), self.validation)
+
+    def mc_dropout(self) -> Draws:
+        return mc_dropout(self.model, self.data, self.likelihood, self.draws, seed=self.seed)
+
+    def last_layer(self) -> Draws:
+        return last_layer(self.model, self.data, self.likelihood, self.draws, seed=self.seed)
+
+    def linla(self) -> Draws:
+        chosen = self._posterior(tune=True)
+        return chosen.sample(self.draws, "linla", seed=self.seed, progress=False)
+
+    def rla(self) -> Draws:
+        chosen = self._posterior(tune=True)
+        return chosen.sample(self.draws, "rla", seed=self.seed, progress=False)
+
+    def swag(self) -> Draws:
+        likelihood = self.network().surface.likelihood
+        options: dict[str, Any] = {"learning_rate": SWAG_RATES, "validation": self.validation}
+        options |= {"seed": self.seed, "progress": False}
+        return swag(self.model, self.data, likelihood, self.draws, **options)
+
+    def deep_ensemble(self) -> Draws:
+        """From new first weights; a module in training mode draws them by `reset_parameters`."""
+        fresh = copy.deepcopy(self.model)
+        options: dict[str, Any] = {"validation": self.validation, "seed": self.seed}
+        return train_ensemble(
+            fresh, self.data, self.likelihood, self.members, progress=False, **options
+        )
+
+    def dims(self) -> Draws:
+        """Prior and noise at a minimum; weights of the network and of times by held-out rows."""
+        chosen = replace(self._posterior(tune="minimum"), validation=self.validation)
+        return chosen.sample(self.draws, self.sampler, seed=self.seed, progress=False)
+
+    def _posterior(self, tune: bool | str) -> Any:
+        return fit(self.model, self.data, self.likelihood, curvature=self.curvature, tune=tune)
+
+
+CONTESTANTS: dict[str, Callable[[Contest], Draws]] = {
+    "network": Contest.network,
+    "temperature": Contest.temperature,
+    "mc_dropout": Contest.mc_dropout,
+    "last_layer": Contest.last_layer,
+    "linla": Contest.linla,
+    "swag": Contest.swag,
+    "deep_ensemble": Contest.deep_ensemble,
+    "rla": Contest.rla,
+    "dims": Contest.dims,
+}

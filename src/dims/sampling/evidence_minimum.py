@@ -1,0 +1,125 @@
+"""One candidate of the search by evidence: walk to its minimum and measure there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from dims.curvature import Curvature
+from dims.curvature.evidence import NOISE_BOUNDS, EvidenceFit, log_marginal_likelihood
+from dims.model.shapes import Vector
+from dims.sampling.gauss_newton import FitAt, walk_down
+from dims.sampling.settle import settle
+from dims.surface.loss import LossSurface
+
+__all__ = ["Candidate", "EvidencePath", "Minimum", "finished", "minimum_of"]
+
+LAST_TOLERANCE = 1e-3  # nats, of the last walk
+LAST_STEPS = 150
+LAST_EVALUATIONS = 1_000  # gradients and products of settling after it
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One prior and noise, and the evidence at its minimum.
+
+    Attributes:
+        prior_precision: δ, a number, or a vector (K,).
+        noise_std: σ; None where the likelihood has none.
+        log_marginal_likelihood: log p(D) at the minimum.
+        gradient_norm: Of the loss there; it shows how far the walk came.
+        evaluations: Gradients and Hessian-vector products of the walk.
+    """
+
+    prior_precision: float | Tensor
+    noise_std: float | None
+    log_marginal_likelihood: float
+    gradient_norm: float
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class EvidencePath(EvidenceFit):
+    """The best candidate, and all others: the curve of the evidence.
+
+    Attributes:
+        candidates: In the order of their prior precision; those of layers come last.
+        seconds: What the search took.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def evaluations(self) -> int:
+        """Gradients and Hessian-vector products of all walks."""
+        return sum(candidate.evaluations for candidate in self.candidates)
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """A candidate with its surface, minimum and curvature."""
+
+    candidate: Candidate
+    surface: LossSurface
+    theta: Vector
+    curvature: Curvature
+
+    @property
+    def value(self) -> float:
+        return self.candidate.log_marginal_likelihood
+
+
+def minimum_of(
+    surface: LossSurface,
+    theta: Vector,
+    delta: Tensor,
+    sigma: float | None,
+    fit_at: FitAt,
+    open_noise: bool,
+) -> Minimum:
+    """Walk from θ to the minimum under δ and σ, and measure the evidence there.
+
+    With `open_noise`, λ = δσ² is what counts: σ only sets the scale of the loss on the way, and
+    both δ and σ take their best values at that λ.
+    """
+    under = _under(surface, delta, sigma)
+    walk = walk_down(under, theta, fit_at)
+    theta = walk.theta
+    if open_noise:
+        assert sigma is not None
+        targets = surface.effective_points * surface.outputs
+        twice = 2 * walk.loss / surface.loss_scale
+        best = min(max(sigma * math.sqrt(twice / targets), NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
+        delta, sigma = delta * (sigma / best) ** 2, best
+        under = _under(surface, delta, sigma)
+    curvature = fit_at(under, theta) if open_noise else walk.curvature
+    return _measured(under, theta, curvature, walk.evaluations)
+
+
+def finished(best: Minimum, fit_at: FitAt) -> Minimum:
+    """The chosen candidate, walked on; what is left of the gradient in stiff directions settles."""
+    walk = walk_down(best.surface, best.theta, fit_at, LAST_TOLERANCE, LAST_STEPS)
+    rest = settle(best.surface, walk.theta.unsqueeze(0), max_evaluations=LAST_EVALUATIONS)
+    theta = rest.positions[0]
+    evaluations = best.candidate.evaluations + walk.evaluations + int(rest.evaluations[0])
+    return _measured(best.surface, theta, fit_at(best.surface, theta), evaluations)
+
+
+def _measured(
+    surface: LossSurface, theta: Vector, curvature: Curvature, evaluations: int
+) -> Minimum:
+    value = log_marginal_likelihood(surface, theta, curvature.absolute())
+    slope = surface.value_and_grad(theta.unsqueeze(0))[1].double().norm()
+    delta = surface.prior_precision
+    shown = float(delta) if delta.ndim == 0 else delta
+    noise = surface.likelihood.noise_std
+    candidate = Candidate(shown, noise, value, float(slope), evaluations)
+    return Minimum(candidate, surface, theta, curvature)
+
+
+def _under(surface: LossSurface, delta: Tensor, sigma: float | None) -> LossSurface:
+    likelihood = None if sigma is None else surface.likelihood.with_noise(sigma)
+    return surface.with_settings(likelihood=likelihood, prior_precision=delta)

@@ -1,0 +1,96 @@
+"""Walk to a minimum by damped Gauss–Newton steps with a fitted curvature.
+
+    θ ← θ − (H + c·(δ + μ))⁻¹·∇L,     stop at ½·∇Lᵀ·P⁻¹·∇L ≤ tolerance,  P = H + c·δ
+
+The damping μ follows the share of the promised loss that a step keeps (Levenberg–Marquardt with
+Nielsen's rule; Madsen, Nielsen and Tingleff, Methods for Non-Linear Least Squares Problems, 2004).
+The stop is what a whole step would gain in nats, the unit in which candidates of the evidence are
+compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dims.curvature import Curvature
+from dims.model.shapes import Vector
+from dims.surface.loss import LossSurface
+
+__all__ = ["FitAt", "Walk", "walk_down"]
+
+FitAt = Callable[[LossSurface, Vector], Curvature]
+
+TOLERANCE = 0.05  # nats
+MOST_STEPS = 60
+TRIES = 12  # dampings of one step
+NO_DAMPING = 0.01  # prior precisions: less than this is none
+
+
+class Walk(NamedTuple):
+    """Where a walk ended, the curvature there, and what it took."""
+
+    theta: Vector
+    loss: float
+    curvature: Curvature
+    arrived: bool
+    evaluations: int
+    curvatures: int
+
+
+def walk_down(
+    surface: LossSurface,
+    theta: Vector,
+    fit_at: FitAt,
+    tolerance: float = TOLERANCE,
+    most_steps: int = MOST_STEPS,
+) -> Walk:
+    """Walk from θ to the minimum below it.
+
+    Args:
+        surface: The loss surface.
+        theta: Where to start, (K,).
+        fit_at: The curvature of the likelihood part at a point, H ⪰ 0.
+        tolerance: Stop where a Gauss–Newton step promises less, in nats.
+        most_steps: Stop after so many steps.
+
+    Returns:
+        The end of the walk; no step goes uphill.
+    """
+    prior = surface.prior_precision
+    smallest = float(prior.double().mean())  # what a first damping is worth
+    damping, harder = 0.0, 2.0
+    losses, gradients = surface.value_and_grad(theta.unsqueeze(0))
+    evaluations, steps = 1, 0
+    while True:
+        curvature = fit_at(surface, theta)
+        gradient = gradients[0]
+        whole = curvature.precision(prior).solve(gradient)
+        arrived = 0.5 * float(gradient.double() @ whole.double()) <= tolerance * surface.loss_scale
+        if arrived or steps == most_steps:
+            break
+        moved = False
+        for _ in range(TRIES):
+            step = curvature.precision(prior + damping).solve(gradient) if damping else whole
+            trial = theta - step
+            new_losses, new_gradients = surface.value_and_grad(trial.unsqueeze(0))
+            evaluations += 1
+            pull = float(gradient.double() @ step.double())
+            damped = surface.loss_scale * damping * float(step.double() @ step.double())
+            kept = float(losses[0] - new_losses[0]) / (0.5 * (pull + damped))
+            if kept > 0 and bool(new_gradients.isfinite().all()):
+                theta, losses, gradients, moved = trial, new_losses, new_gradients, True
+                damping *= max(1 / 3, 1 - (2 * kept - 1) ** 3)
+                damping, harder = damping if damping > NO_DAMPING * smallest else 0.0, 2.0
+                break
+            damping, harder = max(harder * damping, smallest), 2 * harder
+        steps += 1
+        if not moved:  # rounding
+            break
+    if arrived:  # the last step is computed already; on a quadratic loss it ends at the minimum
+        trial = theta - whole
+        new_losses = surface.value(trial.unsqueeze(0))
+        evaluations += 1
+        if new_losses[0] < losses[0]:
+            theta, losses = trial, new_losses
+    return Walk(theta, float(losses[0]), curvature, arrived, evaluations, steps + 1)

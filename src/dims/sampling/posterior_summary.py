@@ -1,0 +1,74 @@
+"""A report on a posterior for a person: model, prior and noise, how they were chosen, θ*."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from dims.curvature.evidence import EvidenceFit
+from dims.sampling.draws.advice import counted
+from dims.sampling.evidence_minimum import Candidate, EvidencePath
+
+if TYPE_CHECKING:
+    from dims.sampling.posterior import Posterior
+
+__all__ = ["summarise_posterior"]
+
+
+def summarise_posterior(posterior: Posterior) -> str:
+    """One paragraph each: what it is, what was chosen and how, the curve of the evidence."""
+    surface = posterior.surface
+    size, points = f"{surface.size:,} parameters", counted(surface.points, "training point")
+    chosen = f"prior precision {_shown(posterior.prior_precision)}"
+    if posterior.noise_std is not None:
+        chosen += f", noise {posterior.noise_std:.4g}"
+    slope = f"gradient norm {posterior.gradient_norm:.3g} at θ*"
+    blocks = [
+        [f"posterior of {size}, {points}, {surface.likelihood}"],
+        [chosen, f"log evidence {posterior.log_marginal_likelihood:.2f}, {slope}"],
+        _choice(posterior.evidence),
+        _held_out(posterior),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _choice(evidence: EvidenceFit | None) -> list[str]:
+    if evidence is None:
+        return ["prior and noise are as given"]
+    if not isinstance(evidence, EvidencePath):
+        return ['tuned at the given θ*; tune="minimum" compares candidates at their own minima']
+    title = f"{'prior precision':>16}{'noise':>10}{'log evidence':>14}{'gradient':>10}{'cost':>8}"
+    best = max(range(len(evidence.candidates)), key=lambda i: _value(evidence.candidates[i]))
+    rows = [_row(c) + ("  chosen" if i == best else "") for i, c in enumerate(evidence.candidates)]
+    number = counted(len(evidence.candidates), "candidate")
+    cost = f"{evidence.evaluations:,} gradients and products, {evidence.seconds:.1f} s"
+    return [f"tuned at the minimum of each of {number} ({cost}):", title, *rows]
+
+
+def _held_out(posterior: Posterior) -> list[str]:
+    if posterior.validation is None:
+        return ["no held-out rows: draws count alike; dims.fit(..., validation=(x, y)) weighs them"]
+    rows = counted(len(posterior.validation.targets), "held-out row")
+    return [f"{rows} will weigh the network and the times of draws"]
+
+
+def _value(candidate: Candidate) -> float:
+    return candidate.log_marginal_likelihood
+
+
+def _row(candidate: Candidate) -> str:
+    noise = "" if candidate.noise_std is None else f"{candidate.noise_std:.4g}"
+    prior = candidate.prior_precision
+    shown = f"{prior:.4g}" if isinstance(prior, float) else f"mean {prior.mean():.4g}"
+    slope = f"{candidate.gradient_norm:.2g}"
+    return f"{shown:>16}{noise:>10}{_value(candidate):>14.2f}{slope:>10}{candidate.evaluations:>8}"
+
+
+def _shown(prior: float | Tensor) -> str:
+    if isinstance(prior, float):
+        return f"{prior:.4g}"
+    values = sorted(set(prior.tolist()))
+    if len(values) <= 8:
+        return "of groups " + ", ".join(f"{value:.4g}" for value in values)
+    return f"a vector from {values[0]:.4g} to {values[-1]:.4g}"

@@ -1,0 +1,56 @@
+"""Weights of draws by the held-out rows of a posterior."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from dims.errors import StackingWarning
+from dims.model.training_data import TrainingData
+from dims.sampling.draws import Draws
+from dims.sampling.draws.unseen import collect_unseen
+from dims.sampling.samplers import DiMS, Sampler
+from dims.surface.loss import LossSurface
+
+__all__ = ["check_validation", "times_to_weigh", "weighed"]
+
+# Parts of max_time at which draws are kept to be weighed: 1, 3 and 10 of 50.
+PARTS = (0.02, 0.06, 0.2)
+
+
+def check_validation(validation: Any, surface: LossSurface) -> TrainingData | None:
+    """Rows that fit the network of a surface; None where none are given."""
+    if validation is None:
+        return None
+    rows = collect_unseen(validation, surface)
+    outputs = surface.predict(surface.initial.unsqueeze(0), rows.inputs)[0]
+    return rows._replace(targets=surface.likelihood.check_targets(outputs, rows.targets))
+
+
+def times_to_weigh(
+    rows: TrainingData | None,
+    method: str | Sampler,
+    max_time: float | None,
+    save_at: Sequence[float] | None,
+) -> Sequence[float] | None:
+    """`save_at` of draws that rows will weigh, where DiMS is named and no times are given."""
+    if rows is None or method != DiMS.name or save_at is not None:
+        return save_at
+    end = DiMS.max_time if max_time is None else max_time
+    return tuple(part * end for part in PARTS)
+
+
+def weighed(draws: Draws, rows: TrainingData | None) -> Draws:
+    """The draws with weights by held-out rows; as they are where that is impossible."""
+    if rows is None:
+        return draws
+    try:
+        return draws.stacked(rows)
+    except ValueError as error:
+        warnings.warn(
+            f"the held-out rows could not weigh the draws, which all count alike: {error}",
+            StackingWarning,
+            stacklevel=3,
+        )
+        return draws

@@ -1,0 +1,209 @@
+"""`dims.compare`: scores on the same rows, intervals, resuming, failures, sentence and page."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+import dims
+from dims.baselines import compare as module_or_function
+from dims.baselines import contestants
+from dims.baselines.comparison import Comparison, MethodScores
+from dims.baselines.row_scores import error_rows, nll_rows, reliability, resampled
+from dims.commands import app
+from dims.commands.pages.read import read_page
+
+assert module_or_function is dims.compare
+
+
+def rows_of(seed: int, rows: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 2, generator=generator, dtype=torch.float64)
+    noise = 0.3 * torch.randn(rows, generator=generator, dtype=torch.float64)
+    return x, (x[:, 0] + noise > 0).long()
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    x, y = rows_of(0, 30)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(60):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimiser.step()
+    return model.eval()
+
+
+GIVEN: dict[str, Any] = {
+    "data": rows_of(0, 30),
+    "likelihood": "classification",
+    "validation": rows_of(1, 20),
+    "test": rows_of(2, 50),
+    "ood": rows_of(3, 40)[0] + 5,
+    "draws": 4,
+    "progress": False,
+}
+METHODS = ("temperature", "mc_dropout", "last_layer", "dims")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path]:
+    folder = tmp_path_factory.mktemp("compared") / "store"
+    sampler = dims.DiMS(max_time=0.2, save_at=(0.1,), certify=False)
+    options = GIVEN | {"methods": METHODS, "sampler": sampler, "store": folder}
+    return dims.compare(network(), **options), folder
+
+
+def test_the_table_has_the_scores_of_each_methods_own_predictions(
+    compared: tuple[Comparison, Path],
+) -> None:
+    found, _ = compared
+    assert [s.method for s in found.methods] == ["network", *METHODS]
+    x, y = GIVEN["test"]
+    log_p = torch.log_softmax(network()(x), dim=-1).detach()
+    own = found["network"]
+    assert own.nll == pytest.approx((-log_p[range(50), y]).tolist())
+    assert own.error == (log_p.argmax(-1) != y).double().tolist()
+    entropies = [-(p.exp() * p).sum(-1) for p in (log_p, network()(GIVEN["ood"]).log_softmax(-1))]
+    wins = (entropies[1][:, None] > entropies[0][None]).double().mean()
+    assert own.ood == pytest.approx(float(wins), abs=1e-9)
+    assert 0 <= found["dims"].weight_on_network <= 1
+    assert "every smaller temperature is better" in found["temperature"].notes[0]
+    text = str(found)
+    assert "mc_dropout    no result: " in text
+    assert "Take " in text
+
+
+def test_a_method_that_fails_is_named_and_takes_no_other_along(
+    compared: tuple[Comparison, Path],
+) -> None:
+    found, _ = compared
+    assert "dropout" in found["mc_dropout"].problem
+    assert "mc_dropout" not in [scores.method for scores in found.done]
+
+
+def test_a_finished_method_is_not_run_again(
+    compared: tuple[Comparison, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, folder = compared
+    ran: list[str] = []
+    for name in list(contestants.CONTESTANTS):
+        real = contestants.CONTESTANTS[name]
+        monkeypatch.setitem(
+            contestants.CONTESTANTS, name, lambda c, n=name, r=real: ran.append(n) or r(c)
+        )
+    sampler = dims.DiMS(max_time=0.2, save_at=(0.1,), certify=False)
+    (folder / "temperature.json").unlink()
+    options = GIVEN | {"methods": METHODS, "sampler": sampler, "store": folder}
+    again = dims.compare(network(), **options)
+    assert ran == ["temperature"]
+    assert again["dims"] == found["dims"]
+    with pytest.raises(dims.StoreError, match="another comparison"):
+        dims.compare(network(), **options | {"test": rows_of(4, 50)})
+
+
+def test_the_page_shows_scores_the_sentence_and_diagrams(
+    compared: tuple[Comparison, Path],
+) -> None:
+    found, folder = compared
+    page = read_page(folder)
+    assert page["advice"][0] == found.recommendation()
+    assert len(page["tables"][0]["rows"]) == len(found.done) == 4
+    diagram = page["runs"][0]["calibration"][0]
+    assert sum(diagram["inputs"]) == 50
+    (folder / "network.json").write_text("{", "utf-8")
+    with pytest.raises(dims.ReportError, match="not the folder of a comparison"):
+        read_page(folder)
+
+
+def test_the_command_writes_table_and_page(tmp_path: Path) -> None:
+    program = tmp_path / "my_comparison.py"
+    program.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "def comparison():\n"
+        "    torch.manual_seed(0)\n"
+        "    x = torch.randn(40, 1)\n"
+        "    y = x.sin() + 0.1 * torch.randn(40, 1)\n"
+        "    model = nn.Linear(1, 1)\n"
+        "    return dict(model=model, data=(x[:20], y[:20]), likelihood='regression',\n"
+        "                validation=(x[20:30], y[20:30]), test=(x[30:], y[30:]))\n"
+        "def wrong():\n"
+        "    return {'model': nn.Linear(1, 1)}\n",
+        "utf-8",
+    )
+    store = tmp_path / "compared"
+    how = ["--store", str(store), "--methods", "temperature", "--quiet"]
+    result = CliRunner().invoke(app, ["compare", f"{program}:comparison", *how])
+    assert result.exit_code == 0, result.output
+    assert "RMSE" in result.stdout
+    assert (store / "comparison.html").exists()
+    again = CliRunner().invoke(app, ["compare", f"{program}:comparison", *how, "--json"])
+    assert set(json.loads(again.stdout)) == {"network", "temperature"}
+    bad = CliRunner().invoke(app, ["compare", f"{program}:wrong", *how])
+    assert bad.exit_code == 2
+    assert "missing: data" in bad.stderr
+
+
+def test_arguments_that_make_no_sense_are_refused() -> None:
+    for wrong, message in (
+        ({"methods": ("magic",)}, "methods: "),
+        ({"validation": 0.1}, "already seen"),
+        ({"test": None}, "test: give rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dims.compare(network(), **GIVEN | wrong)
+
+
+def test_bootstrap_intervals_are_those_of_the_normal_approximation() -> None:
+    rows = torch.randn(400, generator=torch.Generator().manual_seed(0)).double() + 3
+    found = resampled(rows)
+    error = float(rows.std()) / 20
+    assert found.value == pytest.approx(float(rows.mean()))
+    assert found.low == pytest.approx(found.value - 1.96 * error, abs=0.2 * error)
+    assert found.high == pytest.approx(found.value + 1.96 * error, abs=0.2 * error)
+    root = resampled(rows.square(), torch.sqrt)
+    assert root.value == pytest.approx(math.sqrt(float(rows.square().mean())))
+
+
+def test_rows_average_to_the_metrics_of_the_ensemble() -> None:
+    means = torch.randn(5, 30, 1, generator=torch.Generator().manual_seed(0)).double()
+    weights = torch.tensor([0.5, 0.2, 0.1, 0.1, 0.1]).double()
+    predictive = dims.RegressionPredictive(means, 0.7, weights)
+    targets = torch.zeros(30, 1).double()
+    metrics = predictive.metrics(targets)["ensemble"]
+    assert float(nll_rows(predictive, targets).mean()) == pytest.approx(metrics["nll"])
+    assert float(error_rows(predictive, targets).mean()) == pytest.approx(metrics["rmse"] ** 2)
+    diagram = reliability(predictive, targets)
+    assert diagram.observed[-1] == pytest.approx(metrics["coverage"])
+
+
+def scores(method: str, nll: Tensor, seconds: float = 1.0) -> MethodScores:
+    return MethodScores(method, seconds, nll.tolist(), [0.0] * len(nll), 0.1)
+
+
+def test_the_sentence_says_which_to_take() -> None:
+    rows = torch.randn(200, generator=torch.Generator().manual_seed(0)).double().abs()
+    noise = 0.5 * torch.randn(200, generator=torch.Generator().manual_seed(1)).double()
+    network_scores, slow = scores("network", rows), scores("dims", rows - 0.3, 50.0)
+    assert (
+        "Take the network alone"
+        in Comparison(
+            "regression", [network_scores, scores("swag", rows + noise - noise.mean() - 1e-3)]
+        ).recommendation()
+    )
+    clear = Comparison("regression", [network_scores, slow]).recommendation()
+    assert "Take dims: its NLL is lower than the network's by 0.300" in clear
+    assert clear.endswith("significantly lower than every other method's.")
+    close = scores("swag", rows - 0.3 + noise - noise.mean() + 1e-3, 2.0)
+    tied = Comparison("regression", [network_scores, slow, close]).recommendation()
+    assert "Not significantly different from it: swag" in tied
+    assert "takes 2 s where dims takes 50 s" in tied

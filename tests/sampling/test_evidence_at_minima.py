@@ -1,0 +1,182 @@
+"""Prior and noise by the evidence at the minimum of each candidate.
+
+Oracle: a linear model, whose evidence log N(y; 0, σ²I + Σ_g X_g·X_gᵀ/δ_g) and minimiser
+(XᵀX + σ²δ)⁻¹Xᵀy are closed forms.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dims
+from dims.curvature import fit_curvature
+from dims.sampling.evidence_minimum import EvidencePath
+from dims.sampling.gauss_newton import walk_down
+
+
+class TwoLayers(nn.Module):
+    """f(x) = A·x₁ + B·x₂: linear, with two layers that may have priors of their own."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(first, 1, bias=False)
+        self.second = nn.Linear(second, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        width = self.first.in_features
+        return self.first(x[:, :width]) + self.second(x[:, width:])
+
+
+def problem() -> tuple[nn.Module, Tensor, Tensor]:
+    """Small weights in the first layer, large ones in the second, noise of 0.5, θ* anywhere."""
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(40, 12, generator=generator, dtype=torch.float64)
+    sizes = torch.tensor([0.1] * 6 + [2.0] * 6, dtype=torch.float64)
+    weights = sizes * torch.randn(12, generator=generator, dtype=torch.float64)
+    noise = 0.5 * torch.randn(40, generator=generator, dtype=torch.float64)
+    torch.manual_seed(0)
+    return TwoLayers(6, 6).double(), x, (x @ weights + noise)[:, None]
+
+
+def log_evidence(x: Tensor, y: Tensor, deltas: Tensor, sigma: Tensor) -> Tensor:
+    covariance = sigma**2 * torch.eye(len(x), dtype=x.dtype) + (x / deltas) @ x.T
+    normal = torch.distributions.MultivariateNormal(torch.zeros_like(y[:, 0]), covariance)
+    return normal.log_prob(y[:, 0])
+
+
+def best_of(x: Tensor, y: Tensor, groups: int) -> float:
+    """The highest evidence by L-BFGS on the closed form."""
+    logs = torch.zeros(groups + 1, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([logs], max_iter=300, line_search_fn="strong_wolfe")
+    repeats = 12 // groups
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        deltas = logs[:-1].exp().repeat_interleave(repeats)
+        value = -log_evidence(x, y, deltas, logs[-1].exp())
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    return -float(closure().detach())
+
+
+def minimiser(x: Tensor, y: Tensor, deltas: Tensor, sigma: float) -> Tensor:
+    return torch.linalg.solve(x.T @ x + sigma**2 * torch.diag(deltas), x.T @ y)[:, 0]
+
+
+def test_every_candidate_has_the_evidence_at_its_own_minimum() -> None:
+    model, x, y = problem()
+    posterior = dims.fit(model, (x, y), "regression", tune="minimum")
+    path = posterior.evidence
+    assert isinstance(path, EvidencePath)
+    assert len(path.candidates) >= 4
+    for candidate in path.candidates:
+        deltas = torch.full((12,), candidate.prior_precision, dtype=torch.float64)
+        sigma = torch.tensor(candidate.noise_std, dtype=torch.float64)
+        exact = log_evidence(x, y, deltas, sigma)
+        assert candidate.log_marginal_likelihood == pytest.approx(float(exact), abs=1e-6)
+
+
+def test_the_choice_is_the_best_of_the_closed_form_and_theta_moves_to_its_minimum() -> None:
+    model, x, y = problem()
+    posterior = dims.fit(model, (x, y), "regression", tune="minimum")
+    assert posterior.log_marginal_likelihood == pytest.approx(best_of(x, y, 1), abs=0.03)
+    deltas = torch.full((12,), posterior.prior_precision, dtype=torch.float64)
+    expected = minimiser(x, y, deltas, posterior.noise_std)
+    torch.testing.assert_close(posterior.map_parameters, expected, rtol=1e-6, atol=1e-6)
+    # The trained network stays as it was given: only the posterior moves.
+    assert torch.equal(posterior.surface.initial[:6], model.first.weight[0])
+    with pytest.warns(dims.NotAMinimumWarning, match='tune="minimum"'):
+        untouched = dims.fit(model, (x, y), "regression")
+    assert untouched.log_marginal_likelihood < posterior.log_marginal_likelihood - 10
+
+
+def test_one_prior_for_each_layer_reaches_the_best_of_the_closed_form() -> None:
+    model, x, y = problem()
+    posterior = dims.fit(model, (x, y), "regression", tune="minimum", prior_structure="layer")
+    best = best_of(x, y, 2)
+    assert best > best_of(x, y, 1) + 3
+    assert posterior.log_marginal_likelihood == pytest.approx(best, abs=0.2)
+    precision = posterior.prior_precision
+    assert isinstance(precision, Tensor)
+    assert precision[:6].unique().numel() == precision[6:].unique().numel() == 1
+    assert float(precision[0]) > 10 * float(precision[-1])
+
+
+@pytest.mark.parametrize("given", [{"noise_std": 0.5}, {"prior_precision": 0.5}])
+def test_what_is_given_stays(given: dict[str, float]) -> None:
+    model, x, y = problem()
+    posterior = dims.fit(model, (x, y), "regression", tune="minimum", **given)
+    values = torch.logspace(-3, 3, 2001, dtype=torch.float64)
+    if "noise_std" in given:
+        assert posterior.noise_std == 0.5
+        curve = [log_evidence(x, y, v.expand(12), torch.tensor(0.5)) for v in values]
+    else:
+        assert posterior.prior_precision == 0.5
+        curve = [
+            log_evidence(x, y, torch.full((12,), 0.5).double(), v) for v in values.clamp(0.05, 10)
+        ]
+    assert posterior.log_marginal_likelihood == pytest.approx(float(max(curve)), abs=0.03)
+
+
+def overfitting_problem() -> tuple[nn.Module, Tensor, Tensor]:
+    """A classifier of 30 points with random labels in part, trained for a few steps only."""
+    torch.manual_seed(0)
+    x = torch.randn(30, 2, dtype=torch.float64)
+    y = (x[:, 0] + 0.7 * torch.randn(30, dtype=torch.float64) > 0).long()
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)).double()
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(40):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimiser.step()
+    return model, x, y
+
+
+def test_a_classifier_gets_the_prior_that_suits_its_minimum() -> None:
+    model, x, y = overfitting_problem()
+    posterior = dims.fit(model, (x, y), "classification", tune="minimum")
+    path = posterior.evidence
+    assert isinstance(path, EvidencePath)
+    assert path.noise_std is None
+    assert path.converged
+    assert posterior.gradient_norm < 0.1
+    values = [candidate.log_marginal_likelihood for candidate in path.candidates]
+    best = values.index(max(values))
+    assert 0 < best < len(values) - 1
+    assert posterior.prior_precision == path.candidates[best].prior_precision
+    summary = posterior.summary()
+    assert "chosen" in summary.splitlines()[7 + best]
+    assert f"{path.evaluations:,} gradients" in summary
+
+
+def test_the_walk_ends_at_the_minimum_of_a_convex_loss() -> None:
+    _, x, y = overfitting_problem()
+    surface = dims.LossSurface(nn.Linear(2, 2).double(), (x, y), "classification", 0.3)
+    walk = walk_down(surface, surface.initial, fit_curvature, tolerance=1e-12)
+    settled = dims.settle(surface, surface.initial[None], "full")
+    assert walk.arrived
+    assert walk.evaluations < 12  # Newton's method, as the Gauss–Newton matrix is the Hessian
+    assert walk.loss == pytest.approx(float(settled.loss), abs=1e-9)
+    torch.testing.assert_close(walk.theta, settled.positions[0], rtol=0, atol=1e-4)
+
+
+def test_the_walk_stops_where_another_step_promises_little() -> None:
+    model, x, y = overfitting_problem()
+    surface = dims.LossSurface(model, (x, y), "classification", 0.3)
+    walk = walk_down(surface, surface.initial, fit_curvature, tolerance=1e-3, most_steps=300)
+    assert walk.arrived
+    assert walk.loss < float(surface.value(surface.initial[None])) - 0.5
+    lowest = float(dims.settle(surface, walk.theta[None], "full").loss)
+    assert lowest <= walk.loss < lowest + 0.1
+
+
+def test_words_that_mean_nothing_are_refused() -> None:
+    model, x, y = problem()
+    with pytest.raises(ValueError, match="tune: expected"):
+        dims.fit(model, (x, y), "regression", tune="best")
+    with pytest.warns(dims.NotAMinimumWarning, match="refine=True walks"):
+        dims.fit(model, (x, y), "regression", tune=False)
