@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from dims.sampling.draws.mixture import Mixture
+from draws_problems import draws_of
+from draws_problems import problem as mixture_problem
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
@@ -98,6 +102,34 @@ def test_every_likelihood_is_exported(case: str) -> None:
     expected = draws.predict(x)
     torch.testing.assert_close(exported(x), (expected.mean, expected.variance))
     assert torch.distributions.Distribution._validate_args  # as it was before
+
+
+def test_an_ensemble_answers_as_a_mixture_does() -> None:
+    surface, new = mixture_problem("two logits")
+    draws = draws_of(surface, rows=4, scale=0.3)
+    numbers = torch.ones(4, 1, dtype=torch.float64)
+    saved = {"saved_loss": numbers, "saved_gradient_norm": numbers, "saved_kinetic_energy": numbers}
+    saved |= {"times": torch.ones(1), "saved": draws.parameters.unsqueeze(1) + 0.5}
+    mixture = Mixture(surface.initial, torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64))
+    weighed = replace(draws, mixture=mixture, **saved)
+    mean, variance = weighed.to_ensemble()(new)
+    torch.testing.assert_close(mean, weighed.predict(new).mean)
+    torch.testing.assert_close(variance, weighed.predict(new).variance)
+    assert not torch.allclose(mean, draws.predict(new).mean)
+
+
+def test_an_ensemble_does_not_carry_the_training_data() -> None:
+    few, many = (
+        dims.LossSurface(nn.Linear(2, 1), (torch.randn(n, 2), torch.randn(n, 1)), "regression")
+        for n in (10, 10_000)
+    )
+    sizes = []
+    for surface in (few, many):
+        kept = io.BytesIO()
+        draws = dims.Draws.from_parameters(surface, surface.initial.repeat(2, 1))
+        torch.save(draws.to_ensemble(), kept)
+        sizes.append(kept.tell())
+    assert abs(sizes[1] - sizes[0]) < 1000
 
 
 def test_linearised_draws_are_not_modules(problem: tuple[nn.Module, Tensor, dims.Draws]) -> None:

@@ -30,9 +30,9 @@ from dims.model.training_data import (
     check_finite,
     describe_inputs,
     input_length,
-    logits_of,
     map_inputs,
     module_arguments,
+    point_outputs,
     slice_inputs,
     without_labels,
 )
@@ -113,10 +113,7 @@ class BatchedNetwork:
 
     def arrange(self, outputs: Any) -> Tensor:
         """What a module returned as outputs (N, C): its logits, positions side by side."""
-        outputs = logits_of(outputs)
-        if outputs.ndim > 2 and self._takes_positions:
-            return outputs.flatten(1)
-        return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
+        return point_outputs(outputs, self._takes_positions)
 
     def predict(self, thetas: RowVectors, inputs: Inputs, batch_size: int | None = None) -> Tensor:
         """f_θ(x) of each row and point, (S, N, C); inputs are moved `batch_size` at a time."""

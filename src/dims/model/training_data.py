@@ -16,7 +16,7 @@ from dims.model.checks_data import warn_of_random_data
 
 __all__ = ["Inputs", "TrainingData", "call_module", "check_finite", "collect"]
 __all__ += ["describe_inputs", "input_length", "logits_of", "map_inputs", "module_arguments"]
-__all__ += ["slice_inputs", "without_labels"]
+__all__ += ["point_outputs", "slice_inputs", "without_labels"]
 
 LABELS = ("labels", "label")  # how a batch that is a dict calls its targets
 
@@ -172,6 +172,14 @@ def logits_of(outputs: Any) -> Tensor:
             "object or dict with `logits`"
         )
     return found
+
+
+def point_outputs(outputs: Any, takes_positions: bool) -> Tensor:
+    """What a module returned as outputs (N, C): its logits, positions side by side."""
+    outputs = logits_of(outputs)
+    if outputs.ndim > 2 and takes_positions:
+        return outputs.flatten(1)
+    return outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs
 
 
 def without_labels(inputs: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Any:

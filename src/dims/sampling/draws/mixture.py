@@ -9,14 +9,14 @@ rows choose their weights by stacking (`dims.prediction.stacking`), or they are 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from dims.model.shapes import Vector
+from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import TrainingData
 from dims.prediction.predictive import Predictive
 from dims.prediction.stacking import cross_validated_scores, stack
@@ -26,7 +26,7 @@ from dims.sampling.draws.fields import check_parameters
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
-__all__ = ["Mixture", "across_times", "mixture_predictive", "stacked"]
+__all__ = ["Mixture", "across_times", "members", "mixture_predictive", "stacked"]
 
 MOST_FOLDS = 10
 
@@ -100,34 +100,43 @@ def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
     return replace(draws, mixture=mixture)
 
 
-def mixture_predictive(draws: Draws, inputs: Any, batch_size: int | None) -> Predictive:
-    """The predictive of all groups whose weight is not 0: the network, times, delivered draws."""
+class Members(NamedTuple):
+    """One group of a mixture: parameters, the weight of each, and whether they were delivered."""
+
+    thetas: RowVectors
+    weights: Tensor
+    delivered: bool
+
+
+def members(draws: Draws) -> Iterator[Members]:
+    """The groups whose weight is not 0: the network, each saved time, the delivered draws."""
     mixture = draws.mixture
     assert mixture is not None
-    surface, rows = draws.surface, len(draws)
-    device = surface.vector.device
+    rows, device = len(draws), draws.surface.vector.device
     weights = mixture.weights.to(device)
     own = torch.full((rows,), 1 / rows, dtype=torch.float64, device=device)
     own = own if draws.weights is None else draws.weights.to(device)
-    parts: list[Tensor] = []
-    shares: list[Tensor] = []
-
-    def add(thetas: Tensor, share: Tensor) -> None:
-        parts.append(surface.predict(thetas.to(device), inputs, batch_size))
-        shares.append(share)
-
     if weights[0] > 0:
-        add(mixture.network.unsqueeze(0), weights[:1])
+        yield Members(mixture.network.unsqueeze(0).to(device), weights[:1], False)
     for place, weight in enumerate(weights[1:-1]):
         if weight > 0:
-            add(draws.saved[:, place], weight * own)
-    if weights[-1] > 0 and draws.linearised:
-        centre = draws.map_parameters.to(device)
-        thetas = draws.parameters.to(device)
-        parts.append(surface.predict_linearised(centre, thetas, inputs, batch_size))
-        shares.append(weights[-1] * own)
-    elif weights[-1] > 0:
-        add(draws.parameters, weights[-1] * own)
+            yield Members(draws.saved[:, place].to(device), weight * own, False)
+    if weights[-1] > 0:
+        yield Members(draws.parameters.to(device), weights[-1] * own, True)
+
+
+def mixture_predictive(draws: Draws, inputs: Any, batch_size: int | None) -> Predictive:
+    """The predictive of all groups whose weight is not 0: the network, times, delivered draws."""
+    surface = draws.surface
+    parts: list[Tensor] = []
+    shares: list[Tensor] = []
+    for thetas, share, delivered in members(draws):
+        if delivered and draws.linearised:
+            centre = draws.map_parameters.to(thetas.device)
+            parts.append(surface.predict_linearised(centre, thetas, inputs, batch_size))
+        else:
+            parts.append(surface.predict(thetas, inputs, batch_size))
+        shares.append(share)
     outputs = torch.cat(parts)
     if not outputs.isfinite().all():
         raise ValueError(

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 from torch.func import functional_call
 
+from dims.model.training_data import point_outputs
 from dims.prediction.predictive import ClassificationPredictive
 from dims.prediction.weights import average
+from dims.sampling.draws.mixture import members
 
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
@@ -64,7 +66,8 @@ class AsModules:
         """All draws as one module that returns mean and variance, for `torch.export`.
 
         Returns:
-            A module that is called like the model and returns `predict(x).mean` and `.variance`.
+            A module that is called like the model and returns `predict(x).mean` and `.variance`;
+            a `mixture` has the network and the draws at saved times in it too.
 
         Raises:
             TypeError: The draws are read by a linearised network (LinLA).
@@ -105,17 +108,22 @@ class EnsembleModule(nn.Module):
         if len(draws) == 0:
             raise ValueError("draws: there are none; select or sample at least one")
         self.network = copy.deepcopy(draws.surface.module)
-        self.register_buffer("thetas", draws.parameters.clone())
-        self.register_buffer("weights", None if draws.weights is None else draws.weights.clone())
+        thetas, weights = draws.parameters, draws.weights
+        if draws.mixture is not None:  # the network and the saved times predict too
+            groups = list(members(draws))
+            thetas = torch.cat([group.thetas for group in groups])
+            weights = torch.cat([group.weights for group in groups])
+        self.register_buffer("thetas", thetas.clone())
+        self.register_buffer("weights", None if weights is None else weights.clone())
         self._vector = draws.surface.vector
-        self._arrange = draws.surface.arrange
-        self._likelihood = draws.surface.likelihood
+        self._likelihood = draws.surface.likelihood  # not the surface, which has the data
 
     def forward(self, *arguments: Any, **keywords: Any) -> tuple[Tensor, Tensor]:
         """Mean and variance of the target at the given inputs, (N, C) each."""
         outputs = [
-            self._arrange(
-                functional_call(self.network, self._vector.unflatten(theta), arguments, keywords)
+            point_outputs(
+                functional_call(self.network, self._vector.unflatten(theta), arguments, keywords),
+                self._likelihood.takes_positions,
             )
             for theta in self.thetas
         ]
