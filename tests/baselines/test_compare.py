@@ -158,6 +158,7 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         ({"methods": ("magic",)}, "methods: "),
         ({"validation": 0.1}, "already seen"),
         ({"test": None}, "test: give rows"),
+        ({"test": 0.1}, "test: a fraction"),
     ):
         with pytest.raises(ValueError, match=message):
             dims.compare(network(), **GIVEN | wrong)

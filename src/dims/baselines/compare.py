@@ -21,7 +21,7 @@ from dims.model.likelihoods import Likelihood
 from dims.model.shapes import check_integer
 from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
-from dims.sampling.draws.unseen import collect_unseen
+from dims.sampling.draws.unseen import checked_unseen
 from dims.sampling.files import write_text_atomically
 from dims.sampling.progress import part_reporter
 from dims.sampling.samplers import Sampler
@@ -84,7 +84,7 @@ def compare(
         >>> print(dims.compare(model, (x, y), "regression", validation=(xv, yv), test=(xt, yt)))
     """
     names, surface = _check_methods(methods), LossSurface(model, data, likelihood)
-    rows, judged = _checked(validation, "validation", surface), _checked(test, "test", surface)
+    rows, judged = checked_unseen(validation, surface), checked_unseen(test, surface, "test")
     how = (check_integer("draws", draws), sampler, curvature, members, seed)
     contest = Contest(model, data, likelihood, rows, surface, *how)
     kept = None if store is None else _Kept(Path(store), _manifest(contest, judged, ood))
@@ -121,14 +121,6 @@ def _check_methods(methods: Sequence[str] | None) -> list[str]:
     if unknown:
         raise ValueError(f"methods: {unknown} are unknown; there are {', '.join(CONTESTANTS)}")
     return list(dict.fromkeys(chosen))
-
-
-def _checked(rows: Any, argument: str, surface: LossSurface) -> TrainingData:
-    if rows is None:
-        raise ValueError(f"{argument}: give rows (x, y) that the network was not trained on")
-    found = collect_unseen(rows, surface)
-    outputs = surface.predict(surface.initial.unsqueeze(0), found.inputs)[0]
-    return found._replace(targets=surface.likelihood.check_targets(outputs, found.targets))
 
 
 def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> MethodScores:

@@ -25,12 +25,12 @@ from dims.model.likelihoods import (
 )
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
+from dims.sampling.draws.unseen import checked_unseen
 from dims.sampling.evidence_path import tune_at_minima
 from dims.sampling.posterior import Posterior
 from dims.sampling.progress import stage
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
-from dims.sampling.weighing import check_validation
 from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
@@ -94,7 +94,7 @@ def fit(
     scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
     noisy = with_noise(likelihood, noise_std)
     surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
-    rows = check_validation(validation, surface)
+    rows = None if validation is None else checked_unseen(validation, surface)
     made = _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
     return replace(made, validation=rows)
 

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from dims.errors import StackingWarning
 from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
-from dims.sampling.draws.unseen import collect_unseen
 from dims.sampling.samplers import DiMS, Sampler
-from dims.surface.loss import LossSurface
 
-__all__ = ["check_validation", "times_to_weigh", "weighed"]
+__all__ = ["times_to_weigh", "weighed"]
 
 # Parts of max_time at which draws are kept to be weighed: 1, 3 and 10 of 50.
 PARTS = (0.02, 0.06, 0.2)
-
-
-def check_validation(validation: Any, surface: LossSurface) -> TrainingData | None:
-    """Rows that fit the network of a surface; None where none are given."""
-    if validation is None:
-        return None
-    rows = collect_unseen(validation, surface)
-    outputs = surface.predict(surface.initial.unsqueeze(0), rows.inputs)[0]
-    return rows._replace(targets=surface.likelihood.check_targets(outputs, rows.targets))
 
 
 def times_to_weigh(
