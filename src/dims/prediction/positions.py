@@ -19,7 +19,7 @@ from dims.prediction.weights import average
 __all__ = ["PositionPredictive", "labelled_log"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PositionPredictive(Predictive):
     """Probabilities of C classes at P positions of each point, for each draw.
 
