@@ -19,6 +19,7 @@ from dims.baselines.comparison import Comparison, MethodScores
 from dims.baselines.row_scores import error_rows, nll_rows, reliability, resampled
 from dims.commands import app
 from dims.commands.pages.read import read_page
+from dims.sampling import progress
 
 assert module_or_function is dims.compare
 
@@ -88,6 +89,39 @@ def test_a_method_that_fails_is_named_and_takes_no_other_along(
     found, _ = compared
     assert "dropout" in found["mc_dropout"].problem
     assert "mc_dropout" not in [scores.method for scores in found.done]
+
+
+def test_a_method_that_needs_too_much_memory_is_named_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(contest: contestants.Contest) -> dims.Draws:
+        raise dims.MemoryLimitError("curvature: too large")
+
+    monkeypatch.setitem(contestants.CONTESTANTS, "linla", refuse)
+    found = dims.compare(network(), **GIVEN | {"methods": ("linla", "last_layer")})
+    assert found["linla"].problem == "curvature: too large"
+    assert [scores.method for scores in found.done] == ["network", "last_layer"]
+
+
+def test_methods_show_no_bar_beside_that_of_the_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[str] = []
+    real = progress.display
+    monkeypatch.setattr(progress, "display", lambda label: shown.append(label) or real(label))
+    options = GIVEN | {"methods": ("linla", "dims"), "progress": True}
+    sampler = dims.DiMS(max_time=0.1, certify=False, settle="none")
+    dims.compare(network(), **options, sampler=sampler)
+    assert shown == ["comparing"]
+
+
+def test_a_comparison_is_one_short_line_and_a_table_in_notebooks(
+    compared: tuple[Comparison, Path],
+) -> None:
+    found, _ = compared
+    assert repr(found).startswith("Comparison(task=classification, methods=network, temperature,")
+    assert len(repr(found)) < 200
+    assert "seconds" in found._repr_html_()
 
 
 def test_a_finished_method_is_not_run_again(
@@ -162,6 +196,19 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             dims.compare(network(), **GIVEN | wrong)
+
+
+def test_a_folder_without_a_finished_method_is_named(tmp_path: Path) -> None:
+    (tmp_path / "comparison.json").write_text('{"task": "regression"}')
+    with pytest.raises(dims.ReportError, match="no method is finished"):
+        read_page(tmp_path)
+
+
+def test_labels_at_positions_are_refused() -> None:
+    tokens, tags = torch.randn(6, 4, 2), torch.randint(3, (6, 4))
+    given = {"validation": (tokens, tags), "test": (tokens, tags), "progress": False}
+    with pytest.raises(ValueError, match="many positions"):
+        dims.compare(nn.Linear(2, 3), (tokens, tags), dims.PositionCategorical(3), **given)
 
 
 def test_bootstrap_intervals_are_those_of_the_normal_approximation() -> None:

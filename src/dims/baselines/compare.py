@@ -84,6 +84,12 @@ def compare(
         >>> print(dims.compare(model, (x, y), "regression", validation=(xv, yv), test=(xt, yt)))
     """
     names, surface = _check_methods(methods), LossSurface(model, data, likelihood)
+    if surface.likelihood.takes_positions:
+        raise ValueError(
+            "likelihood: compare scores one target a row, and this likelihood has labels at many "
+            "positions; compare draws.predict(x).metrics(y) of each method"
+        )
+    check_integer("members", members)
     rows, judged = checked_unseen(validation, surface), checked_unseen(test, surface, "test")
     how = (check_integer("draws", draws), sampler, curvature, members, seed)
     contest = Contest(model, data, likelihood, rows, surface, *how)
@@ -108,6 +114,8 @@ def _all_scores(
         scores = None if kept is None else kept.read(name)
         if scores is None:
             scores = _scored(name, contest, test, ood)
+            if name == "network" and scores.problem:  # what all others are compared with
+                raise ValueError(f"model: its test rows cannot be scored ({scores.problem})")
             if kept is not None:
                 kept.write(scores)
         found.append(scores)
@@ -132,7 +140,7 @@ def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> Method
             made = CONTESTANTS[name](contest)
             seconds = time.perf_counter() - began
             scores = _scores(name, made, seconds, test, ood)
-        except (ValueError, RuntimeError, ArithmeticError) as error:
+        except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
             reason = " ".join(str(error).split())
             scores = MethodScores(name, time.perf_counter() - began, problem=reason)
     notes = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
@@ -231,4 +239,6 @@ def read_comparison(folder: str | os.PathLike[str]) -> Comparison:
         found = [MethodScores(**json.loads(f.read_text("utf-8"))) for f in files if f.exists()]
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise StoreError(f"{place}: is not the folder of a comparison ({error})") from error
+    if not found or found[0].method != "network":
+        raise StoreError(f"{place}: no method is finished yet; call compare again")
     return Comparison(task, found)

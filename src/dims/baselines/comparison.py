@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dims.baselines.row_scores import Interval, resampled
+from dims.prediction.showing import Shown, shown_text
 
 __all__ = ["Comparison", "MethodScores"]
 
@@ -52,8 +53,8 @@ class MethodScores:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """Methods side by side on the same test rows.
 
     Attributes:
@@ -67,6 +68,13 @@ class Comparison:
 
     task: str
     methods: Sequence[MethodScores]
+
+    def _facts(self) -> dict[str, Any]:
+        names = ", ".join(scores.method for scores in self.done)
+        return {"task": self.task, "methods": names, "best": self.best}
+
+    def _repr_html_(self) -> str:
+        return shown_text(str(self))
 
     def __getitem__(self, method: str) -> MethodScores:
         for scores in self.methods:

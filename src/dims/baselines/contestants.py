@@ -87,7 +87,9 @@ class Contest:
         return chosen.sample(self.draws, self.sampler, seed=self.seed, progress=False)
 
     def _posterior(self, tune: bool | str) -> Any:
-        return fit(self.model, self.data, self.likelihood, curvature=self.curvature, tune=tune)
+        how: dict[str, Any] = {"curvature": self.curvature, "tune": tune}
+        # `compare` shows one bar, and some versions of rich refuse a second beside it.
+        return fit(self.model, self.data, self.likelihood, progress=False, **how)
 
 
 CONTESTANTS: dict[str, Callable[[Contest], Draws]] = {

@@ -173,6 +173,7 @@ class DimsEstimator(BaseEstimator):
             tune="minimum" if self.refine else True,
             refine=self.refine,
             validation=unseen,
+            progress=False,
         )
         self._sample(draw_seed)
         self._judge()
