@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import dims
 from dims.commands import app, followed
 from dims.commands.pages.read import read_page
-from dims.errors import EngineError
+from dims.errors import EngineError, MemoryLimitError
 from dims.sampling.engine import Work
 from draws_problems import mlp, random_inputs
 
@@ -245,6 +245,7 @@ def test_failed_draws_are_exit_code_3_until_they_are_retried(entry, tmp_path, mo
         (KeyboardInterrupt(), 130, "the same command goes on"),
         (OSError(28, "No space left on device"), 1, "No space left"),
         (EngineError("a worker died"), 1, "a worker died"),
+        (MemoryLimitError("draws: 9 at once need 1 TB"), 2, "draws: 9 at once"),
     ],
 )
 def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, error, code, said):

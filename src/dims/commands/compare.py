@@ -36,6 +36,7 @@ def compare(
     from dims.commands.entry import import_entry
     from dims.commands.pages.compare_page import compare_page
     from dims.commands.pages.html import write_page
+    from dims.errors import MemoryLimitError
 
     try:
         module, name = import_entry(entry)
@@ -46,7 +47,7 @@ def compare(
         page = write_page(compare_page(store), store / "comparison.html")
     except KeyboardInterrupt:
         end(f"stopped; what is done is in {store}, the same command goes on", 130)
-    except (OSError, TypeError, ValueError) as error:
+    except (MemoryLimitError, OSError, TypeError, ValueError) as error:
         end(error)
     if as_json:
         print(json.dumps({scores.method: scores.to_json() for scores in found.methods}))

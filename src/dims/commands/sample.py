@@ -118,7 +118,7 @@ def sample(
 @contextmanager
 def _exit_codes(store: Path) -> Iterator[None]:
     """Inside, a warning is one line, and so is what ends the program with a code for the shell."""
-    from dims.errors import EngineError
+    from dims.errors import EngineError, MemoryLimitError
 
     try:
         with warnings.catch_warnings():
@@ -131,7 +131,7 @@ def _exit_codes(store: Path) -> Iterator[None]:
         end(error, CANNOT_GO_ON)
     except OSError as error:
         end(error.args[-1] if error.errno is None else error, CANNOT_GO_ON)
-    except (ImportError, TypeError, ValueError) as error:
+    except (ImportError, MemoryLimitError, TypeError, ValueError) as error:
         end(error)
 
 
