@@ -191,6 +191,12 @@ def test_draws_that_cannot_be_weighed_are_not_lost() -> None:
     assert draws.mixture is None
 
 
+def test_a_time_that_is_no_number_is_named_where_rows_weigh_times(unchecked: None) -> None:
+    posterior = small_posterior(validation=(random_inputs(3, 3), random_inputs(3, 1)))
+    with pytest.raises(TypeError, match="max_time: expected a number"):
+        posterior.sample(2, max_time="3")
+
+
 def test_diversity_is_the_share_of_disagreement() -> None:
     surface, new = problem("one output")
     draws = draws_of(surface, rows=5)

@@ -149,4 +149,4 @@ def _constant_name(task: str) -> str:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, WorseThanBaselineWarning, stacklevel=5)  # the caller of `fit`
+    warnings.warn(message, WorseThanBaselineWarning, stacklevel=6)  # the caller of `fit`

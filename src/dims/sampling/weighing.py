@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from dims.errors import StackingWarning
+from dims.mechanics.checks import check_max_time
 from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
 from dims.sampling.samplers import DiMS, Sampler
@@ -26,6 +27,7 @@ def times_to_weigh(
     if rows is None or method != DiMS.name or save_at is not None:
         return save_at
     end = DiMS.max_time if max_time is None else max_time
+    check_max_time(end)
     return tuple(part * end for part in PARTS)
 
 
@@ -39,6 +41,6 @@ def weighed(draws: Draws, rows: TrainingData | None) -> Draws:
         warnings.warn(
             f"the held-out rows could not weigh the draws, which all count alike: {error}",
             StackingWarning,
-            stacklevel=3,
+            stacklevel=5,  # the caller of `sample`, which is decorated
         )
         return draws

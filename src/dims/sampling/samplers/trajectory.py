@@ -131,11 +131,8 @@ class TrajectorySampler(Sampler):
 
 
 def _checked_times(save_at: Sequence[float], max_time: float) -> tuple[float, ...]:
-    if isinstance(save_at, (str, Real)) or isinstance(max_time, str):
-        raise TypeError(
-            f"save_at, max_time: expected a list of numbers and a number, got {save_at!r} and "
-            f"{max_time!r}"
-        )
+    if isinstance(save_at, (str, Real)):
+        raise TypeError(f"save_at: expected a list of numbers, got {save_at!r}")
     times = tuple(float(time) for time in save_at)
     increasing = all(a < b for a, b in zip((-math.inf, *times), times, strict=False))
     if times and not (increasing and times[0] >= 0 and times[-1] <= max_time):
