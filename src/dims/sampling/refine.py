@@ -27,7 +27,7 @@ __all__ = ["STEEP", "budget_of", "refine", "warn_of_slope"]
 
 BUDGET = 10_000  # gradients and Hessian-vector products
 LAST_PART = 10  # one part in so many of the budget, again, for the stiff directions
-STEEP = 1.0  # ‖g(θ*)‖ above this: the graph is steeper than 45° where sampling starts
+STEEP = 1.0  # ‖g‖: a slope of 45° on the graph of the loss, the scale of the metric I + ggᵀ
 
 
 def budget_of(wanted: Any) -> int:

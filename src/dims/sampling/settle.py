@@ -168,7 +168,7 @@ def rows_in_memory(surface: BaseSurface, thetas: Tensor, space: int) -> tuple[Te
 def plan_of(
     surface: BaseSurface,
     method: str,
-    reduction: float = 100.0,
+    reduction: float = REDUCTION,
     max_time: float | None = None,
     max_evaluations: int | None = None,
 ) -> Plan:

@@ -6,13 +6,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from dims.baselines.compare import COMPARISON
+from dims.commands.pages.compare_page import compare_page
 from dims.commands.pages.draws_page import draws_page, read_beside, read_draws, read_store
 from dims.errors import DrawsFileError, ReportError, StoreError
 from dims.sampling.store.manifest import MANIFEST
 
 __all__ = ["read_page"]
-
-COMPARISON = "comparison.json"
 
 
 def read_page(place: Path) -> dict[str, Any]:
@@ -47,13 +47,11 @@ def read_page(place: Path) -> dict[str, Any]:
             return page
     raise ReportError(
         f"{place}: does not contain a run; give a file of Draws.save, the folder of "
-        "sample(store=...), or a result of dims reproduce"
+        "sample(store=...) or compare(store=...), or a result of dims reproduce"
     )
 
 
 def _comparison(place: Path) -> dict[str, Any]:
-    from dims.commands.pages.compare_page import compare_page  # it imports the baselines
-
     try:
         return compare_page(place)
     except StoreError as error:

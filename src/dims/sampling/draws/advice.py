@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.mechanics.integrate import resolve_solver
 from dims.sampling.draws.diversity import measured_diversity
+from dims.sampling.refine import STEEP
 from dims.sampling.settings import decode
 from dims.surface.loss import LossSurface
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["advice_on", "counted"]
 
-# A gradient of norm 1 is a slope of 45° on the graph of the loss, the scale of the metric I + ggᵀ.
-STEEP = 1.0
 # What the default tolerance of the solvers keeps.
 ENERGY_VIOLATION = 1e-2
 
