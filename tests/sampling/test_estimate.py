@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 
@@ -87,13 +88,25 @@ def test_memory_grows_with_what_is_asked(posterior: dims.Posterior) -> None:
         for sampler, rows in (
             (dims.LA(), 10),
             (dims.RLA(), 10),
-            (dims.DiMS(), 10),
+            (dims.DiMS(metric="euclidean"), 10),
             (dims.DiMS(metric="moving"), 10),
+            (dims.DiMS(metric="moving", save_at=(1.0, 3.0)), 10),
             (dims.DiMS(metric="moving"), 20),
         )
     ]
-    assert sizes == sorted(sizes)
+    assert sizes == sorted(set(sizes))
     assert sizes[0] >= 10 * 17 * 8  # the draws themselves
+
+
+def test_the_times_that_held_out_rows_weigh_are_part_of_an_estimate(
+    posterior: dims.Posterior,
+) -> None:
+    rows = posterior.surface.data
+    plain, weighed = (
+        dataclasses.replace(posterior, validation=validation).estimate(2, within=0.01)
+        for validation in (None, rows)
+    )
+    assert weighed.memory - plain.memory == 3 * 2 * 17 * 8  # three times of two draws
 
 
 def test_the_time_is_right_to_a_factor(

@@ -51,7 +51,7 @@ def needed_memory(surface: LossSurface, sampler: Sampler, rows: int) -> int:
     activations = min(surface.memory_budget, rows * surface.points * surface.bytes_per_point)
     if not isinstance(sampler, TrajectorySampler):
         return DRAW_VECTORS * rows * vector + activations
-    needed = TRAJECTORY_VECTORS * rows * vector + activations
+    needed = (TRAJECTORY_VECTORS + len(sampler.save_at)) * rows * vector + activations
     if getattr(sampler, "certify", False):
         needed += min(KRYLOV_BYTES, 300 * rows * vector)
     if sampler.metric != "euclidean":

@@ -215,7 +215,9 @@ class Posterior(Shown):
             >>> print(posterior.estimate(100))
         """
         draws = _check_count(draws)
-        sampler = choose_sampler(method, Motion(*[None] * 9), "default", None)
+        times = times_to_weigh(self.validation, method, None, None)
+        motion = Motion(*[None] * 6, times, None, None)
+        sampler = choose_sampler(method, motion, "default", None)
         check_memory(self.surface, sampler, draws)
         start = Start(self.surface, self.map_parameters, self.gradient)
         seconds = estimate_seconds(start, self.perturbations(draws), sampler, float(within))
