@@ -84,14 +84,10 @@ def compare(
         >>> print(dims.compare(model, (x, y), "regression", validation=(xv, yv), test=(xt, yt)))
     """
     names, surface = _check_methods(methods), LossSurface(model, data, likelihood)
-    if surface.likelihood.takes_positions:
-        raise ValueError(
-            "likelihood: compare scores one target a row, and this likelihood has labels at many "
-            "positions; compare draws.predict(x).metrics(y) of each method"
-        )
-    check_integer("members", members)
+    _refuse_positions(surface)
     rows, judged = checked_unseen(validation, surface), checked_unseen(test, surface, "test")
-    how = (check_integer("draws", draws), sampler, curvature, members, seed)
+    draws, members = check_integer("draws", draws), check_integer("members", members)
+    how = (draws, sampler, curvature, members, seed)
     contest = Contest(model, data, likelihood, rows, surface, *how)
     kept = None if store is None else _Kept(Path(store), _manifest(contest, judged, ood))
     with part_reporter(progress, "comparing") as report:
@@ -129,6 +125,14 @@ def _check_methods(methods: Sequence[str] | None) -> list[str]:
     if unknown:
         raise ValueError(f"methods: {unknown} are unknown; there are {', '.join(CONTESTANTS)}")
     return list(dict.fromkeys(chosen))
+
+
+def _refuse_positions(surface: LossSurface) -> None:
+    if surface.likelihood.takes_positions:
+        raise ValueError(
+            "likelihood: compare scores one target a row, and this likelihood has labels at many "
+            "positions; compare draws.predict(x).metrics(y) of each method"
+        )
 
 
 def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> MethodScores:

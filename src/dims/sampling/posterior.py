@@ -191,8 +191,7 @@ class Posterior(Shown):
         """
         forces = (friction, gravity, max_time, precondition, solver, tolerance)
         times = times_to_weigh(self.validation, method, max_time, save_at)
-        motion = Motion(*forces, times, compile, metric)
-        sampler = choose_sampler(method, motion, settle, certify)
+        sampler = choose_sampler(method, Motion(*forces, times, compile, metric), settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 
     def estimate(
@@ -216,8 +215,7 @@ class Posterior(Shown):
         """
         draws = _check_count(draws)
         times = times_to_weigh(self.validation, method, None, None)
-        motion = Motion(*[None] * 6, times, None, None)
-        sampler = choose_sampler(method, motion, "default", None)
+        sampler = choose_sampler(method, Motion(save_at=times), "default", None)
         check_memory(self.surface, sampler, draws)
         start = Start(self.surface, self.map_parameters, self.gradient)
         seconds = estimate_seconds(start, self.perturbations(draws), sampler, float(within))

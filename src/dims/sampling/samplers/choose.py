@@ -23,15 +23,15 @@ SAMPLERS: dict[str, type[Sampler]] = {kind.name: kind for kind in (LA, LinLA, RL
 class Motion(NamedTuple):
     """The keywords of `Posterior.sample` about trajectories; None takes the method's default."""
 
-    friction: float | Friction | None
-    gravity: float | None
-    max_time: float | None
-    precondition: bool | None
-    solver: str | Solver | None
-    tolerance: float | None
-    save_at: Sequence[float] | None
-    compile: bool | None
-    metric: str | MovingMetric | None
+    friction: float | Friction | None = None
+    gravity: float | None = None
+    max_time: float | None = None
+    precondition: bool | None = None
+    solver: str | Solver | None = None
+    tolerance: float | None = None
+    save_at: Sequence[float] | None = None
+    compile: bool | None = None
+    metric: str | MovingMetric | None = None
 
 
 def choose_sampler(
