@@ -22,7 +22,8 @@ HEADER = "| prior | friction | time | spread in the gap | on the data | loss | m
 
 def measure(posterior: dims.Posterior, friction: float, time: float, count: int) -> str:
     """One row of the table."""
-    draws = posterior.sample(count, friction=friction, max_time=time, progress=False)
+    motion = {"friction": friction, "max_time": time, "metric": "euclidean"}
+    draws = posterior.sample(count, **motion, progress=False)
     gap = torch.linspace(-0.4, 0.7, 12, dtype=torch.float64).unsqueeze(-1)
     inputs, _ = make_data(20)
     minima = sum(verdict == "MINIMUM" for verdict in draws.verdict or ())

@@ -76,7 +76,7 @@ def fit(
         parameters: Names, patterns or a predicate of the parameters to sample, or
             `dims.last_blocks(model, 2)`; None: the trainable ones.
         validation: Rows (x, y) that the network has never seen, to weigh it and its draws by.
-        progress: Show which stage takes long.
+        progress: Show which stage takes long, or a function to call with the part of refining done.
 
     Returns:
         The posterior at θ*, with `sample`, `perturbations` and the evidence.
@@ -85,7 +85,7 @@ def fit(
         ValueError: An argument does not fit the model or another argument.
 
     Example:
-        >>> posterior = dims.fit(model, (x, y), "regression", refine=True)
+        >>> posterior = dims.fit(model, (x, y), "regression", tune="minimum")
     """
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)

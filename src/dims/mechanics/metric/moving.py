@@ -56,7 +56,7 @@ class MovingMetric:
 
     Example:
         >>> path = dims.integrate(surface, position, velocity, metric=dims.MovingMetric(rank=40))
-        >>> draws = posterior.sample(30, dims.DiMS(metric="moving"))
+        >>> draws = posterior.sample(30, dims.DiMS(metric=dims.MovingMetric(rank=40)))
     """
 
     turn: float = 10.0
