@@ -265,3 +265,8 @@ def test_a_solver_without_a_tolerance_of_its_own_is_retried_as_it_is():
 def test_a_friction_that_is_none_is_named():
     with pytest.raises(TypeError, match="friction: expected a number or an object"):
         dims.DiMS(friction="high")
+
+
+def test_a_retry_of_the_finest_tolerance_stays_there():
+    assert dims.DiMS(tolerance=1e-3).finer().tolerance == pytest.approx(1e-4)
+    assert dims.DiMS(tolerance=2e-14).finer().tolerance == 1e-14

@@ -24,7 +24,7 @@ from dims.mechanics.status import Status
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
-__all__ = ["RowState", "Solver", "check_settings"]
+__all__ = ["FINEST", "RowState", "Solver", "check_settings"]
 
 FINEST = 1e-14  # the smallest tolerance: errors below it are rounding
 

@@ -15,7 +15,7 @@ from dims.mechanics.checks import check_max_time
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.integrate import Trajectories, integrate, resolve_metric, resolve_solver
 from dims.mechanics.metric.moving import MovingMetric
-from dims.mechanics.solvers.base import Solver
+from dims.mechanics.solvers.base import FINEST, Solver
 from dims.model.shapes import RowVectors, check_flag
 from dims.sampling.samplers.base import Report, Sampler, Start
 
@@ -69,11 +69,11 @@ class TrajectorySampler(Sampler):
         return super().current_settings({**former, **settings})
 
     def finer(self) -> TrajectorySampler:
-        """With a tenth of the tolerance; a solver without a tolerance stays as it is."""
+        """With a tenth of the tolerance, or the finest; a solver without one stays as it is."""
         solver: Any = resolve_solver(self.solver, self.tolerance, self.metric)
         if "tolerance" not in getattr(solver, "__dataclass_fields__", ()):
             return self
-        tolerance = FINER * solver.tolerance
+        tolerance = min(solver.tolerance, max(FINER * solver.tolerance, FINEST))
         if isinstance(self.solver, str):
             return replace(self, tolerance=tolerance)  # type: ignore[type-var]
         return replace(self, solver=replace(solver, tolerance=tolerance))  # type: ignore[type-var]
