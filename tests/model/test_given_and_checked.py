@@ -143,7 +143,7 @@ def test_counts_and_solvers_of_sample():
     assert len(posterior.sample(np.int64(2), "la", progress=False)) == 2
     with pytest.raises(TypeError, match="draws"):
         posterior.sample(True, "la")
-    short = {"max_time": 0.1, "progress": False, "certify": False}
+    short = {"max_time": 0.1, "progress": False, "certify": False, "metric": "euclidean"}
     named = posterior.sample(2, tolerance=1e-3, **short)
     given = posterior.sample(2, solver=dims.Rattle(tolerance=1e-3), **short)
     assert torch.equal(named.parameters, given.parameters)

@@ -135,7 +135,7 @@ def test_rows_are_what_their_names_say(tmp_path):
         return posterior.surface.predict(draws.parameters, inputs).squeeze(-1)
 
     close = {"rtol": 1e-9, "atol": 1e-9}
-    torch.testing.assert_close(outputs("DiMS defaults"), drawn(3, method=dims.DiMS()), **close)
+    torch.testing.assert_close(outputs("DiMS defaults"), drawn(3, method=dims.DiMS(metric="euclidean")), **close)
     assert rows["DiMS defaults"].diagnostics["verdict"]
     assert Dopri5().tolerance * Dopri5().absolute_factor == pytest.approx(1e-6)
     how = {"solver": "dopri5", "tolerance": 1e-7, "precondition": False, "max_time": 0.3}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import dims
 from draws_problems import Pair, draws_of, problem, random_inputs
@@ -24,9 +24,9 @@ def test_batches_change_nothing_but_memory(
     sizes: list[int] = []
     network, convert = surface.network, surface.convert_inputs
 
-    def spy(tensors: dict, inputs: Tensor) -> Tensor:
+    def spy(tensors: dict, inputs: Tensor, *module: nn.Module) -> Tensor:
         sizes.append(len(inputs))
-        return network(tensors, inputs)
+        return network(tensors, inputs, *module)
 
     def converted(inputs: Tensor) -> Tensor:
         sizes.append(len(inputs))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import dims
 from dims import metrics
@@ -127,9 +127,9 @@ def test_memory_budget_changes_nothing_but_memory(monkeypatch: pytest.MonkeyPatc
             narrow, _ = problem("four classes", memory_budget=budget)
             network = narrow.network
 
-            def spy(tensors: dict, inputs: Tensor, network=network) -> Tensor:
+            def spy(tensors: dict, inputs: Tensor, *module: nn.Module, network=network) -> Tensor:
                 sizes.append((len(inputs), budget))  # noqa: B023
-                return network(tensors, inputs)
+                return network(tensors, inputs, *module)
 
             monkeypatch.setattr(narrow, "network", spy)
             monkeypatch.setattr(predictive, "NUMBERS_AT_ONCE", budget)

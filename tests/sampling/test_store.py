@@ -141,7 +141,7 @@ def test_a_chunk_of_another_run_is_not_used(posterior, finished, tmp_path):
         ({"friction": 2.0}, "friction is 1.0 there and 2.0 here"),
         ({"max_time": 1.0}, "max_time is 0.5 there and 1.0 here"),
         ({"friction": dims.ConstantFriction(1.0)}, 'friction is 1.0 there and {"class": "Const'),
-        ({"metric": dims.MovingMetric()}, 'metric is "euclidean" there'),
+        ({"metric": dims.MovingMetric()}, 'metric is "moving" there'),
     ],
 )
 def test_another_run_is_refused_by_name(posterior, finished, change, named):

@@ -59,7 +59,7 @@ def test_a_chunk_goes_on_where_it_stopped_with_the_same_bits(posterior, tmp_path
 def test_stopped_again_and_again_it_still_ends(posterior, tmp_path):
     whole = Stop(-1)
     draws = run(posterior, tmp_path / "quiet", whole)
-    assert whole.seen >= 12
+    assert whole.seen >= 10  # twice stopped
     for _ in range(whole.seen // 5):
         stopped(posterior, tmp_path / "stopped", 5)
     assert_same(run(posterior, tmp_path / "stopped", Stop(-1)), draws)
