@@ -260,6 +260,18 @@ class Branching(nn.Module):
         return outputs if outputs.abs().max().item() < math.inf else outputs.clamp(-1, 1)
 
 
+class MaskBranching(nn.Module):
+    """A branch on the data alone: torch can batch the weights, but not the points."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+    def forward(self, words: Tensor) -> Tensor:
+        h, kept = torch.tanh(self.words(words)), (words > 0).unsqueeze(-1)
+        return self.head(h.mean(1) if kept.all() else (h * kept).sum(1) / kept.sum(1))
+
+
 class Spectrum(nn.Module):
     """Complex numbers inside."""
 
@@ -371,6 +383,7 @@ ZOO: dict[str, Callable[[], Case]] = {
     "weight normalisation": lambda: Case(normalised_weights(), table(), classes()),
     "Fourier transform": lambda: Case(Spectrum(), table(), classes()),
     "branch on a value": lambda: Case(Branching(), table(), classes()),
+    "branch on the data": lambda: Case(MaskBranching(), masked_words(), classes()),
     "noise for each output": lambda: outputs_case(
         dims.GaussianPerOutput((0.5, 2.0)), 2, torch.randn(POINTS, 2)
     ),

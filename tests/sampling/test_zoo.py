@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import dims
-from zoo import REFUSED, ZOO, Case, KeywordModel, batch_of_words, classes
+from zoo import REFUSED, ZOO, Case, KeywordModel, MaskBranching, batch_of_words, classes
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
@@ -141,3 +141,24 @@ def test_a_network_that_cannot_be_batched_is_warned_of_once(name: str) -> None:
         posterior = dims.fit(case.model, (case.inputs, case.targets), case.likelihood, tune=False)
         posterior.sample(2, "la", progress=False).predict(case.inputs)
     assert len([w for w in seen if w.category is dims.BatchingWarning]) == 1
+
+
+@pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning", "ignore::dims.BatchingWarning")
+def test_a_branch_on_the_data_leaves_draws_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops the batch of points in Jacobians, which must not stop that of the weights."""
+    torch.manual_seed(0)
+    case = ZOO["branch on the data"]()
+    posterior = dims.fit(
+        case.model, (case.inputs, case.targets), case.likelihood, curvature="diagonal", tune=False
+    )
+    draws = posterior.sample(4, max_time=0.1, settle="none", certify=False, progress=False)
+    calls = []
+    forward = MaskBranching.forward
+
+    def counted(model: MaskBranching, words: Tensor) -> Tensor:
+        calls.append(len(words))
+        return forward(model, words)
+
+    monkeypatch.setattr(MaskBranching, "forward", counted)
+    draws.predict(case.inputs)
+    assert calls.count(len(case.inputs)) == 1  # the others are checks on a few points

@@ -127,8 +127,9 @@ def _jacobian_of_rows(surface: LossSurface, thetas: RowVectors, part: Part | Non
         return torch.stack([pair[0] for pair in found]), torch.stack([pair[1] for pair in found])
 
     with sdpa_kernel(SDPBackend.MATH):
+        # Not "draws": a branch on the data stops the batch of points, but not that of the weights.
         jacobians, outputs = surface.batching.attempt(
-            "draws", lambda: each_row(thetas, inputs), one_by_one
+            "Jacobians of draws", lambda: each_row(thetas, inputs), one_by_one
         )
     rows, count, width, size = jacobians.shape
     hessians = _weighted_hessians(surface, outputs.reshape(-1, width), part)
