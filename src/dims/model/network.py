@@ -96,7 +96,7 @@ class BatchedNetwork:
             return torch.stack([one(self.vector.unflatten(theta)) for theta in thetas])
 
         if self._attention is None:
-            few = slice_inputs(inputs, slice(0, 1))
+            few = slice_inputs(inputs, slice(0, 2))
             tensors = self.vector.unflatten(self.vector.initial)
             self._attention = calls_attention(lambda: self.network(tensors, few, module))
         # The fused attention kernels are not batched over rows but looped over.
