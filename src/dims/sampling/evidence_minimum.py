@@ -1,4 +1,4 @@
-"""One candidate of the search by evidence: walk to its minimum and measure there."""
+"""One candidate of a search for prior and noise: walk to its minimum and measure there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dims.curvature import Curvature
 from dims.curvature.evidence import NOISE_BOUNDS, EvidenceFit, log_marginal_likelihood
 from dims.model.shapes import Vector
 from dims.sampling.gauss_newton import FitAt, walk_down
+from dims.sampling.leave_one_out import leave_one_out
 from dims.sampling.settle import settle
 from dims.surface.loss import LossSurface
 
@@ -29,6 +30,7 @@ class Candidate:
         prior_precision: δ, a number, or a vector (K,).
         noise_std: σ; None where the likelihood has none.
         log_marginal_likelihood: log p(D) at the minimum.
+        leave_one_out: Σᵢ log p(yᵢ | the other points) there, where that is what chooses; else NaN.
         gradient_norm: Of the loss there; it shows how far the walk came.
         evaluations: Gradients and Hessian-vector products of the walk.
     """
@@ -38,6 +40,13 @@ class Candidate:
     log_marginal_likelihood: float
     gradient_norm: float
     evaluations: int
+    leave_one_out: float = math.nan
+
+    @property
+    def score(self) -> float:
+        """What candidates are compared by, in nats."""
+        known = math.isfinite(self.leave_one_out)
+        return self.leave_one_out if known else self.log_marginal_likelihood
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class Minimum:
 
     @property
     def value(self) -> float:
-        return self.candidate.log_marginal_likelihood
+        return self.candidate.score
 
 
 def minimum_of(
@@ -79,24 +88,28 @@ def minimum_of(
     sigma: float | None,
     fit_at: FitAt,
     open_noise: bool,
+    by_leaving_out: bool,
 ) -> Minimum:
     """Walk from θ to the minimum under δ and σ, and measure the evidence there.
 
     With `open_noise`, λ = δσ² is what counts: σ only sets the scale of the loss on the way, and
-    both δ and σ take their best values at that λ.
+    both δ and σ take their best values at that λ: those of the evidence, or of leaving points out.
     """
     under = _under(surface, delta, sigma)
     walk = walk_down(under, theta, fit_at)
     theta = walk.theta
     if open_noise:
         assert sigma is not None
-        targets = surface.effective_points * surface.outputs
-        twice = 2 * walk.loss / surface.loss_scale
-        best = min(max(sigma * math.sqrt(twice / targets), NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
+        if by_leaving_out:
+            factor = leave_one_out(under, theta, walk.curvature, open_noise=True).noise_factor
+        else:
+            targets = surface.effective_points * surface.outputs
+            factor = math.sqrt(2 * walk.loss / surface.loss_scale / targets)
+        best = min(max(sigma * factor, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
         delta, sigma = delta * (sigma / best) ** 2, best
         under = _under(surface, delta, sigma)
     curvature = fit_at(under, theta) if open_noise else walk.curvature
-    return _measured(under, theta, curvature, walk.evaluations)
+    return _measured(under, theta, curvature, walk.evaluations, by_leaving_out)
 
 
 def finished(best: Minimum, fit_at: FitAt) -> Minimum:
@@ -105,18 +118,25 @@ def finished(best: Minimum, fit_at: FitAt) -> Minimum:
     rest = settle(best.surface, walk.theta.unsqueeze(0), max_evaluations=LAST_EVALUATIONS)
     theta = rest.positions[0]
     evaluations = best.candidate.evaluations + walk.evaluations + int(rest.evaluations[0])
-    return _measured(best.surface, theta, fit_at(best.surface, theta), evaluations)
+    by_leaving_out = math.isfinite(best.candidate.leave_one_out)
+    curvature = fit_at(best.surface, theta)
+    return _measured(best.surface, theta, curvature, evaluations, by_leaving_out)
 
 
 def _measured(
-    surface: LossSurface, theta: Vector, curvature: Curvature, evaluations: int
+    surface: LossSurface,
+    theta: Vector,
+    curvature: Curvature,
+    evaluations: int,
+    by_leaving_out: bool,
 ) -> Minimum:
     value = log_marginal_likelihood(surface, theta, curvature.absolute())
     slope = surface.value_and_grad(theta.unsqueeze(0))[1].double().norm()
     delta = surface.prior_precision
     shown = float(delta) if delta.ndim == 0 else delta
     noise = surface.likelihood.noise_std
-    candidate = Candidate(shown, noise, value, float(slope), evaluations)
+    left_out = leave_one_out(surface, theta, curvature).score if by_leaving_out else math.nan
+    candidate = Candidate(shown, noise, value, float(slope), evaluations, left_out)
     return Minimum(candidate, surface, theta, curvature)
 
 

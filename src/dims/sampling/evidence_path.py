@@ -43,9 +43,14 @@ ENOUGH = 0.1  # nats: what another round must gain
 
 
 def tune_at_minima(
-    surface: LossSurface, theta: Vector, fit_at: FitAt, prior: str, tune_noise: bool
+    surface: LossSurface,
+    theta: Vector,
+    fit_at: FitAt,
+    prior: str,
+    tune_noise: bool,
+    by_leaving_out: bool = False,
 ) -> tuple[EvidencePath, Minimum]:
-    """Choose prior precision and noise by the evidence at the minimum of each candidate.
+    """Choose prior precision and noise by a score at the minimum of each candidate.
 
     The search starts from the evidence at θ* and goes outwards; each candidate starts from its
     neighbour on the side of θ*. A side ends 3 nats below the best. Groups ("layer", "tensor")
@@ -57,12 +62,13 @@ def tune_at_minima(
         fit_at: The curvature of a surface at a point.
         prior: "scalar", "layer", "tensor", or "fixed".
         tune_noise: Whether σ is open.
+        by_leaving_out: Compare leave-one-out scores instead of the evidence.
 
     Returns:
         The search with its curve, and the best candidate with its minimum.
     """
     began = time.perf_counter()
-    search = _Search(surface, fit_at, prior, tune_noise)
+    search = _Search(surface, fit_at, prior, tune_noise, by_leaving_out)
     places = search.scan(theta)
     best_place = max(places, key=lambda place: places[place].value)
     best = places[best_place]
@@ -97,8 +103,16 @@ def tune_at_minima(
 class _Search:
     """Candidates by their place: log δ, or log λ = log δσ² where σ is open."""
 
-    def __init__(self, surface: LossSurface, fit_at: FitAt, prior: str, tune_noise: bool) -> None:
+    def __init__(
+        self,
+        surface: LossSurface,
+        fit_at: FitAt,
+        prior: str,
+        tune_noise: bool,
+        by_leaving_out: bool,
+    ) -> None:
         self.surface, self.fit_at, self.prior = surface, fit_at, prior
+        self.by_leaving_out = by_leaving_out
         self.open_prior = prior != "fixed"
         self.open_noise = tune_noise and surface.likelihood.noise_std is not None
 
@@ -191,7 +205,8 @@ class _Search:
 
     def _walked(self, theta: Vector, delta: Tensor, sigma: float | None) -> Minimum:
         profile = self.open_prior and self.open_noise
-        return minimum_of(self.surface, theta, delta, sigma, self.fit_at, profile)
+        fit_at, left_out = self.fit_at, self.by_leaving_out
+        return minimum_of(self.surface, theta, delta, sigma, fit_at, profile, left_out)
 
 
 def _vertex(minima: dict[float, Minimum]) -> float | None:

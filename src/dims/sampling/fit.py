@@ -35,6 +35,8 @@ from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
 
+AT_MINIMA = ("leave_one_out", "minimum")  # scores that are compared at minima
+
 
 @renamed_arguments(train_data="data")
 def fit(
@@ -65,8 +67,9 @@ def fit(
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: Whether what is not given below maximises the evidence (else it is 1): True at the
-            given θ*, "minimum" at the minimum of each candidate, to which θ* moves.
+        tune: How what is not given below is chosen (False: it is 1). True: by the evidence at the
+            given θ*. At the minimum of each candidate, to which θ* moves: "leave_one_out" by
+            approximate leave-one-out scores, "minimum" by the evidence.
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -136,9 +139,10 @@ def _posterior(
     if tune and open_noise and isinstance(chosen.curvature, str):
         surface = _with_noise_per_output(surface, theta)
     opened = (open_prior or "fixed", open_noise)
-    if tune == "minimum":
+    if tune in AT_MINIMA:
+        left_out = tune == "leave_one_out"
         with stage(chosen.progress, "tuning prior and noise"):
-            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened)
+            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened, left_out)
         surface, theta, fitted = best.surface, best.theta, best.curvature
     else:
         fitted = chosen.at(surface, theta)
@@ -170,10 +174,10 @@ def _with_noise_per_output(surface: LossSurface, theta: Vector) -> LossSurface:
 
 
 def _check_moves(chosen: _Chosen, tune: bool | str, refine: int) -> None:
-    if not isinstance(tune, bool) and tune != "minimum":
-        raise ValueError(f'tune: expected True, False or "minimum", got {tune!r}')
-    moves = 'tune="minimum"' if tune == "minimum" else "refine"
-    if (refine or tune == "minimum") and not isinstance(chosen.curvature, str):
+    if not isinstance(tune, bool) and tune not in AT_MINIMA:
+        raise ValueError(f'tune: expected True, False, "minimum" or "leave_one_out", got {tune!r}')
+    moves = f'tune="{tune}"' if tune in AT_MINIMA else "refine"
+    if (refine or tune in AT_MINIMA) and not isinstance(chosen.curvature, str):
         raise ValueError(
             f"{moves}: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
             "one of the two"

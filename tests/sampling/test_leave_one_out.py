@@ -1,0 +1,123 @@
+"""Approximate leave-one-out scores beside refits without each point."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import dims
+from dims.curvature import fit_curvature
+from dims.model.likelihoods.per_output import GaussianPerOutput
+from dims.sampling.gauss_newton import walk_down
+from dims.sampling.leave_one_out import leave_one_out
+from dims.surface.loss import LossSurface
+
+
+def _at(surface, theta):
+    return fit_curvature(surface, theta, "full", "ggn", 10)
+
+
+def _problem(points=14, columns=3, outputs=1, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(points, columns, generator=generator, dtype=torch.float64)
+    w = torch.randn(columns, outputs, generator=generator, dtype=torch.float64)
+    y = x @ w + 0.3 * torch.randn(points, outputs, generator=generator, dtype=torch.float64)
+    model = nn.Linear(columns, outputs).double()
+    return model, x, y
+
+
+def _exact_linear(model, x, y, likelihood, prior):
+    """log p(yᵢ | others) of Bayesian linear regression, by a refit without each point."""
+    total = 0.0
+    for i in range(len(x)):
+        keep = torch.arange(len(x)) != i
+        surface = LossSurface(model, (x[keep], y[keep]), likelihood, prior)
+        walk = walk_down(surface, surface.initial, _at, tolerance=1e-14)
+        covariance = torch.linalg.inv(
+            _at(surface, walk.theta).dense() + prior * torch.eye(surface.size)
+        )
+        point = x[i : i + 1]
+
+        def outputs(theta, surface=surface, point=point):
+            return surface.network(surface.vector.unflatten(theta), point)[0]
+
+        jacobian = torch.func.jacrev(outputs)
+        j = jacobian(walk.theta)
+        mean = surface.predict(walk.theta[None], x[i : i + 1])[0, 0]
+        noise = torch.linalg.inv(likelihood.curvature_weights(mean[None], y[i : i + 1])[0])
+        normal = torch.distributions.MultivariateNormal(mean, j @ covariance @ j.T + noise)
+        total += float(normal.log_prob(y[i]))
+    return total
+
+
+@pytest.mark.parametrize(
+    "likelihood", [dims.Gaussian(0.4), GaussianPerOutput((0.3, 0.6))], ids=["one", "two"]
+)
+def test_linear_regression_is_exact(likelihood):
+    outputs = len(getattr(likelihood, "noise_stds", (1,)))
+    model, x, y = _problem(outputs=outputs)
+    surface = LossSurface(model, (x, y), likelihood, 0.7)
+    theta = walk_down(surface, surface.initial, _at, tolerance=1e-14).theta
+    found = leave_one_out(surface, theta, _at(surface, theta))
+    assert found.score == pytest.approx(_exact_linear(model, x, y, likelihood, 0.7), rel=1e-8)
+    assert found.noise_factor == 1.0
+
+
+def test_noise_factor_maximises_the_score_at_a_fixed_ratio():
+    model, x, y = _problem()
+
+    def at(sigma):
+        surface = LossSurface(model, (x, y), dims.Gaussian(sigma), 0.2 / sigma**2)
+        theta = walk_down(surface, surface.initial, _at, tolerance=1e-14).theta
+        return surface, theta, _at(surface, theta)
+
+    found = leave_one_out(*at(1.0), open_noise=True)
+    best = found.noise_factor
+    around = [leave_one_out(*at(best * c)).score for c in (0.98, 1.0, 1.02)]
+    assert around[1] > max(around[0], around[2])
+    assert found.score == pytest.approx(around[1], rel=1e-8)
+
+
+def test_logistic_regression_is_close_to_refits():
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(40, 2, generator=generator, dtype=torch.float64)
+    y = (x[:, 0] + 0.7 * torch.randn(40, generator=generator, dtype=torch.float64) > 0).long()
+    model = nn.Linear(2, 2).double()
+    prior = 0.5
+    surface = LossSurface(model, (x, y), "classification", prior)
+    theta = walk_down(surface, surface.initial, _at, tolerance=1e-14).theta
+    found = leave_one_out(surface, theta, _at(surface, theta)).score
+    total = 0.0
+    for i in range(len(x)):
+        keep = torch.arange(len(x)) != i
+        part = LossSurface(model, (x[keep], y[keep]), "classification", prior)
+        there = walk_down(part, part.initial, _at, tolerance=1e-14).theta
+        precision = _at(part, there).precision_for(part)
+        epsilon = precision.sample(4000, torch.Generator().manual_seed(i))
+        outputs = part.predict_linearised(there, there + epsilon, x[i : i + 1])
+        scores = part.likelihood.predictive(outputs).log_scores(y[i : i + 1])
+        total += float(scores.logsumexp(0) - math.log(len(scores)))
+    at_all = surface.likelihood.predictive(surface.predict(theta[None], x)).log_scores(y).sum()
+    # The error of one Newton step is small beside what leaving out changes.
+    assert abs(found - total) < 0.1 * abs(float(at_all) - total)
+
+
+def test_score_ignores_the_unit_of_the_loss():
+    model, x, y = _problem()
+    scores = []
+    for scale in (1.0, 0.05):
+        surface = LossSurface(model, (x, y), dims.Gaussian(0.4), 0.7, loss_scale=scale)
+        theta = walk_down(surface, surface.initial, _at, tolerance=1e-14).theta
+        scores.append(leave_one_out(surface, theta, _at(surface, theta)).score)
+    assert scores[0] == pytest.approx(scores[1], rel=1e-8)
+
+
+def test_leave_one_out_prefers_the_prior_that_predicts():
+    """Many columns of noise: the evidence and the score agree that a weak prior is worse."""
+    model, x, y = _problem(points=30, columns=20, seed=1)
+    posterior = dims.fit(model, (x, y), "regression", tune="leave_one_out", progress=False)
+    scores = {c.prior_precision: c.leave_one_out for c in posterior.evidence.candidates}
+    assert len(scores) > 3
+    assert posterior.prior_precision in scores
+    assert scores[posterior.prior_precision] >= max(scores.values()) - 1e-6
