@@ -23,6 +23,7 @@ from real_networks.jpeg import decode_image, encode_image
 
 TRAINED_ON = 48_000
 OOD_SETS = ("svhn_test", "tinyimagenet_val", "gtsrb_test", "flowers102", "dtd10")
+PACKED = "packed"  # folder of files by `pack`, in the data folder
 QUALITY = 75  # of the JPEGs that CIFAR-10's images are here
 
 
@@ -75,7 +76,7 @@ def load(device: str, quick: bool = False) -> Collection:
 
 def decoded(name: str) -> Pictures:
     """The images of a file of JPEGs, kept decoded in the user's cache."""
-    with np.load(find(name)) as file:
+    with np.load(located(name)) as file:
         labels = torch.as_tensor(file["labels"].astype(np.int64))
         pixels = _kept(name, lambda: decode(file["jpeg"], file["offsets"]))
     return Pictures(pixels, labels)
@@ -83,7 +84,7 @@ def decoded(name: str) -> Pictures:
 
 def coded_ood(name: str) -> Tensor:
     """Images from elsewhere after the JPEG coding of CIFAR-10's; (N, 3, 32, 32)."""
-    with np.load(find(f"ood_colour/{name}.npz")) as file:
+    with np.load(located(f"ood_colour/{name}.npz")) as file:
         if "jpeg" in file:  # packed by `pack`
             return _kept(f"packed_{name}", lambda: decode(file["jpeg"], file["offsets"]))
         images = file["images"]
@@ -117,12 +118,18 @@ def pack(folder: Path) -> dict[str, int]:
     """
     for name in ("cifar10/cifar10_train.npz", "cifar10/cifar10_test.npz"):
         with np.load(find(name)) as file:
-            _write(folder / name, {key: file[key] for key in file})
+            _write(folder / PACKED / name, {key: file[key] for key in file})
     for name in OOD_SETS:
         with np.load(find(f"ood_colour/{name}.npz")) as file:
             jpeg, offsets = encode(file["images"])
-            _write(folder / f"ood_colour/{name}.npz", {"jpeg": jpeg, "offsets": offsets})
+            _write(folder / PACKED / f"ood_colour/{name}.npz", {"jpeg": jpeg, "offsets": offsets})
     return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*.npz")}
+
+
+def located(name: str) -> Path:
+    """A data file: what `pack` wrote, if that is there, or the file itself."""
+    packed = Path(os.environ.get("DIMS_DATA", ".")) / PACKED / name
+    return packed if packed.exists() else find(name)
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -43,7 +43,7 @@ class Motion:
 
 QUICK = Motion(
     draws=2,
-    times=(0.005, 0.01),
+    times=(0.002, 0.004),
     rank=3,
     start_rank=3,
     metric_points=16,
@@ -228,7 +228,7 @@ PILOTS = (
 def pilots(experiment: Experiment, seconds: float) -> None:
     """Short motions with few draws, to choose prior and friction on held-out images by."""
     whole = experiment.budget
-    for number, motion in enumerate(PILOTS):
+    for number, motion in enumerate(PILOTS[:1] if experiment.quick else PILOTS):
         chosen = replace(QUICK, friction=motion.friction) if experiment.quick else motion
         whole.need(seconds if not experiment.quick else 0, f"pilot {number}")
         experiment.budget = Budget(min(seconds, whole.left)) if not experiment.quick else whole

@@ -76,7 +76,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(silu(self.norm(self.stem(x))))
-        features = x.float().mean((2, 3)) if x.dtype == torch.bfloat16 else x.mean((2, 3))
+        features = x.float().mean((2, 3))
         return self.head(self.dropout(features))
 
 

@@ -32,6 +32,7 @@ class RowsTrainer:
         labels: Tensor,
         rows: int,
         batch_size: int = 128,
+        compiled: bool = True,
     ) -> None:
         self.fresh, self.inputs, self.labels = fresh, inputs, labels
         self.device = inputs.device
@@ -47,7 +48,7 @@ class RowsTrainer:
         on_gpu = self.device.type == "cuda"
         losses = torch.vmap(self._loss)
         self._plain = losses
-        self._losses = torch.compile(losses, dynamic=False) if on_gpu else losses
+        self._losses = torch.compile(losses, dynamic=False) if on_gpu and compiled else losses
         self._step = self._prepared() if on_gpu else self._one_step
 
     def run(self, seeds: list[int], rates: Tensor, decays: Tensor, epochs: int) -> Tensor:

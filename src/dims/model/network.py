@@ -67,11 +67,12 @@ class BatchedNetwork:
         self.vector = ParameterVector(model, parameters)
         self.given, self.module = _two_copies(model)
         self._attention: bool | None = unfuse_attention(self.module) or None  # None: not known yet
-        use_matrices(self.module)
         use_steps(self.module)
         use_plain_prelu(self.module)
         self.batching = Batching()
         self.one_by_one = self.vector.device.type == "cuda" and has_wide_convolutions(self.module)
+        if not self.one_by_one:
+            use_matrices(self.module)
         self.memory_budget = memory_budget or default_memory_budget(self.vector.device)
 
     @property

@@ -52,8 +52,11 @@ class SingleRows:
         self.module, self.split = module, list[str]()
         if precision.endswith("x2"):
             self.module, self.split = with_two_parts(module)
-        self.names = surface.vector.slices()
-        self.split = [name for name in self.split if name in self.names]
+        places = surface.vector.slices()
+        self.split = [name for name in self.split if name in places]
+        self.in_two = torch.zeros(surface.size, dtype=torch.bool, device=surface.vector.device)
+        for name in self.split:
+            self.in_two[places[name]] = True
         self._loss = compile_for(surface.vector.device, self._term) if compiled else self._term
         self._proven = not compiled
 
@@ -64,13 +67,10 @@ class SingleRows:
     def _row(self, theta: Tensor, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         # The parts are taken apart outside of what is compiled: a compiler that keeps more digits
         # than it was asked to would find no rest.
-        leaf = theta.detach().clone()
-        rests = {}
-        for name in self.split:
-            place = self.names[name]
-            leaf[place] = rounded(theta[place])
-            shape = self.surface.vector.shapes[self.surface.vector.names.index(name)]
-            rests[name + REST] = (theta[place] - leaf[place]).view(shape)
+        theta = theta.detach()
+        leaf = torch.where(self.in_two, rounded(theta), theta) if self.split else theta.clone()
+        parts = self.surface.vector.unflatten(theta - leaf) if self.split else {}
+        rests = {name + REST: parts[name] for name in self.split}
         leaf.requires_grad_()
         with torch.enable_grad(), in_precision(self.precision, theta.device):
             term = self._attempt(leaf, rests, inputs, targets)
