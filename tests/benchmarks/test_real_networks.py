@@ -235,6 +235,14 @@ def test_all_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert opponents >= {"network", "swag", "last_layer", "ensemble of 2"}
     assert {"accuracy", "nll", "ece", "auroc dtd10"} <= set(found["differences"][0])
     assert len(found["probe"]["gradients"]) == 4
+    parts = ("methods", "differences", "corruptions", "precision")
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<!-- begin: tiny {p} -->old<!-- end: tiny {p} -->\n" for p in parts))
+    program.main(["page", "--out", out, "--page", str(page)])
+    text = page.read_text()
+    assert "old" not in text
+    assert f"| ensemble of 2 | all | 2 | {ensemble['seconds']:.0f} |" in text
+    assert (tmp_path / "images" / "real_networks_tiny.svg").exists()
 
 
 @pytest.mark.usefixtures("on_noise")
@@ -309,3 +317,7 @@ def test_lenets_on_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         Path(folder) / "fashion_mnist" / "motion" / "dims_0_draws.safetensors"
     )["positions"]
     assert spread.shape[:2] == (2, 2)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- begin: fashion_mnist budgets --><!-- end: fashion_mnist budgets -->")
+    program.main(["page", "--out", out, "--page", str(page)])
+    assert page.read_text().count("×") == 3

@@ -197,7 +197,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         return other
 
     def _take_rows_apart(self, precision: str, compiled: bool) -> None:
-        self.one_by_one = True
+        self.one_by_one, self._precision = True, precision
         if self.vector.device.type == "cuda":
             self.work = self.work._replace(inputs=channels_last(self.work.inputs))
         single = SingleRows(self, self._module_for_gradients, precision, compiled)
@@ -205,7 +205,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
 
     def with_compiled_gradient(self) -> LossSurface:
         if self.one_by_one:
-            return self.with_single_rows(self._data_gradient.precision, compile=True)
+            return self.with_single_rows(self._precision, compile=True)
         other = copy.copy(self)
         pair = self._traceable_gradient, self._data_gradient
         other._data_gradient = compile_first(self.vector.device, *pair)  # type: ignore[method-assign]
