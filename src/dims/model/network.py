@@ -22,7 +22,7 @@ from dims.model.shapes import RowVectors, Vector, check_integer, check_rows
 from dims.model.torch_support.activations import use_plain_prelu
 from dims.model.torch_support.attention import calls_attention, unfuse_attention
 from dims.model.torch_support.batching import Batching
-from dims.model.torch_support.convolution import use_matrices
+from dims.model.torch_support.convolution import has_wide_convolutions, use_matrices
 from dims.model.torch_support.memory import Chunks, default_memory_budget, measure_bytes_per_point
 from dims.model.torch_support.recurrent import use_steps
 from dims.model.training_data import (
@@ -67,10 +67,12 @@ class BatchedNetwork:
         self.vector = ParameterVector(model, parameters)
         self.given, self.module = _two_copies(model)
         self._attention: bool | None = unfuse_attention(self.module) or None  # None: not known yet
-        use_matrices(self.module)
         use_steps(self.module)
         use_plain_prelu(self.module)
         self.batching = Batching()
+        self.one_by_one = self.vector.device.type == "cuda" and has_wide_convolutions(self.module)
+        if not self.one_by_one:
+            use_matrices(self.module)
         self.memory_budget = memory_budget or default_memory_budget(self.vector.device)
 
     @property
@@ -95,6 +97,8 @@ class BatchedNetwork:
         def one_by_one() -> Tensor:
             return torch.stack([one(self.vector.unflatten(theta)) for theta in thetas])
 
+        if self.one_by_one:
+            return one_by_one()
         if self._attention is None:
             few = slice_inputs(inputs, slice(0, 2))
             tensors = self.vector.unflatten(self.vector.initial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +17,14 @@ from dims.model.network import BatchedNetwork
 from dims.model.parameters import Selection
 from dims.model.shapes import RowScalars, RowVectors, check_positive, check_prior, check_vectors
 from dims.model.torch_support.activations import with_cheap_gelu
-from dims.model.torch_support.compiling import compile_for
+from dims.model.torch_support.compiling import compile_first
 from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
 from dims.model.torch_support.tf32 import warn_of_tf32
 from dims.model.training_data import Inputs, collect, describe_inputs, slice_inputs
 from dims.prediction.showing import Shown
 from dims.surface.base import BaseSurface, grad_and_hvp_of
 from dims.surface.features import cache_features
+from dims.surface.single_rows import SingleRows, channels_last, even_size
 
 __all__ = ["LossSurface"]
 
@@ -46,8 +48,8 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         parameters: Which parameters θ holds: names, prefixes ("head"), patterns ("layers.*.bias")
             or a function of the name; None means all that require gradients. What they do not
             enter is computed once, where torch can trace the forward pass.
-        memory_budget: Bytes of activations that are alive at once: points and rows are processed in
-            chunks. None means a part of the memory that is free.
+        memory_budget: Bytes of activations that are alive at once, or None for a part of what is
+            free: points and rows are processed in chunks.
 
     Raises:
         TypeError: An argument is of the wrong kind.
@@ -94,6 +96,8 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         names, budget = self.vector.names, self.memory_budget
         self.work, self.head = cache_features(self.module, names, self.data, budget)
         self._module_for_gradients = with_cheap_gelu(self.head)
+        if self.one_by_one:
+            self._take_rows_apart("float32", compiled=False)
         self._chunks = Chunks.on(
             self.vector.device, self.memory_budget, self._measure_bytes_per_point()
         )
@@ -120,7 +124,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
 
     @property
     def bytes_per_point(self) -> int:
-        """Memory of one more data point in one gradient, measured on the network."""
+        """Memory of one more data point in one gradient, measured."""
         return self._chunks.bytes_per_point
 
     def with_settings(
@@ -146,29 +150,17 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         self._check_thetas(thetas)
         values = self._prior(thetas)
         with torch.no_grad():
-            for rows in self._chunks.rows(len(thetas), self.points):
-                for inputs, targets in self.work.chunks(self._chunks.points(rows)):
-                    values[rows] += self._data_term(thetas[rows], inputs, targets)
+            for rows, _, inputs, targets in self._pieces(thetas):
+                values[rows] += self._data_term(thetas[rows], inputs, targets)
         return values
 
     def outputs_on_data(self, thetas: RowVectors) -> Tensor:
-        """f_θ(x) of each row on all training points, (S, N, C).
-
-        Args:
-            thetas: θ (S, K).
-
-        Returns:
-            The outputs.
-        """
+        """f_θ(x) of each row on all training points, (S, N, C), for rows θ (S, K)."""
         self._check_thetas(thetas)
         found = thetas.new_empty(len(thetas), self.points, self.outputs)
         with torch.no_grad():
-            for rows in self._chunks.rows(len(thetas), self.points):
-                start = 0
-                for inputs, targets in self.work.chunks(self._chunks.points(rows)):
-                    part = slice(start, start + len(targets))
-                    found[rows, part] = self.forward(thetas[rows], inputs, self.head)
-                    start = part.stop
+            for rows, part, inputs, _ in self._pieces(thetas):
+                found[rows, part] = self.forward(thetas[rows], inputs, self.head)
         return found
 
     def value_and_grad(self, thetas: RowVectors) -> tuple[RowScalars, RowVectors]:
@@ -178,30 +170,45 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         if torch.compiler.is_compiling():
             terms, slopes = self._traceable_gradient(thetas, *self.work)
             return values + terms, gradients + slopes
-        for rows in self._chunks.rows(len(thetas), self.points):
-            for inputs, targets in self.work.chunks(self._chunks.points(rows)):
-                terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
-                values[rows] += terms
-                gradients[rows] += slopes
+        for rows, _, inputs, targets in self._pieces(thetas):
+            terms, slopes = self._data_gradient(thetas[rows], inputs, targets)
+            values[rows] += terms
+            gradients[rows] += slopes
         return values, gradients
 
     def in_one_piece(self, rows: int) -> bool:
-        return self._chunks.points(slice(0, rows)) >= self.points
+        return not self.one_by_one and self._chunks.points(slice(0, rows)) >= self.points
+
+    def with_single_rows(self, precision: str = "float32", *, compile: bool = False) -> LossSurface:
+        """The same surface whose gradients are computed one row after the other.
+
+        A GPU does so by itself where convolutions are wide.
+
+        Args:
+            precision: Of convolutions on a GPU: "float32", "tf32", or "tf32x2" and "bf16x2", which
+                round activations and keep the digits of weights (docs/real_networks.md).
+            compile: Compile the loss of one row.
+
+        Returns:
+            A surface that shares the network and the data with this one.
+        """
+        other = copy.copy(self)
+        other._take_rows_apart(precision, compile)
+        return other
+
+    def _take_rows_apart(self, precision: str, compiled: bool) -> None:
+        self.one_by_one, self._precision = True, precision
+        if self.vector.device.type == "cuda":
+            self.work = self.work._replace(inputs=channels_last(self.work.inputs))
+        single = SingleRows(self, self._module_for_gradients, precision, compiled)
+        self._data_gradient = single  # type: ignore[method-assign]
 
     def with_compiled_gradient(self) -> LossSurface:
-        """The number of rows that comes first is compiled for. The few that are left at the end of
-        a batch are not worth another compilation, which takes as long as a hundred steps."""
+        if self.one_by_one:
+            return self.with_single_rows(self._precision, compile=True)
         other = copy.copy(self)
-        compiled = compile_for(self.vector.device, self._traceable_gradient)
-        rows: int | None = None
-
-        def gradient(thetas: Tensor, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
-            nonlocal rows
-            rows = rows or len(thetas)
-            chosen = compiled if len(thetas) == rows else self._data_gradient
-            return chosen(thetas, inputs, targets)
-
-        other._data_gradient = gradient  # type: ignore[method-assign]
+        pair = self._traceable_gradient, self._data_gradient
+        other._data_gradient = compile_first(self.vector.device, *pair)  # type: ignore[method-assign]
         other.compiled = True
         return other
 
@@ -246,6 +253,18 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
                 gradients[rows] += gradient
                 products[rows] += product
         return gradients, products
+
+    def _pieces(self, thetas: Tensor) -> Iterator[tuple[slice, slice, Inputs, Tensor]]:
+        """Rows and points that are computed at once: which they are, and the points' data."""
+        groups = self._chunks.rows(len(thetas), self.points)
+        if self.one_by_one:
+            groups = [slice(row, row + 1) for row in range(len(thetas))]
+        for rows in groups:
+            most, start = self._chunks.points(rows), 0
+            size = even_size(self.points, most) if self.one_by_one else most
+            for inputs, targets in self.work.chunks(size):
+                yield rows, slice(start, start + len(targets)), inputs, targets
+                start += len(targets)
 
     def _check_thetas(self, thetas: Tensor) -> None:
         self._check_size(thetas)

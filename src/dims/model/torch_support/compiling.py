@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["compile_for"]
+__all__ = ["compile_first", "compile_for"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -27,3 +27,20 @@ def compile_for(device: torch.device, function: Function) -> Function:
     if device.type == "cpu" and name in torch._inductor.list_options():
         options[name] = value
     return torch.compile(function, dynamic=False, options=options or None)  # type: ignore[return-value]
+
+
+def compile_first(device: torch.device, function: Function, otherwise: Function) -> Function:
+    """`function` compiled for the number of rows that comes first, `otherwise` for all others.
+
+    The few rows that are left at the end of a batch are not worth another compilation, which takes
+    as long as a hundred steps.
+    """
+    compiled = compile_for(device, function)
+    rows: int | None = None
+
+    def chosen(thetas: Any, *others: Any) -> Any:
+        nonlocal rows
+        rows = rows or len(thetas)
+        return (compiled if len(thetas) == rows else otherwise)(thetas, *others)
+
+    return chosen  # type: ignore[return-value]

@@ -11,9 +11,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["apply_by_rows", "use_matrices"]
+__all__ = ["apply_by_rows", "has_wide_convolutions", "use_matrices"]
 
 LARGEST_WASTE = 4.0  # entries of the matrix to entries that are weights; beyond, zeros cost more
+WIDE = 16  # input channels: from here on one row's images keep a GPU busy
+
+
+def has_wide_convolutions(module: nn.Module) -> bool:
+    """Whether many images of one set of weights are as fast as those of several sets at once."""
+    convolutions = (nn.Conv2d, nn.Conv3d)
+    layers = [layer for layer in module.modules() if isinstance(layer, convolutions)]
+    return any(layer.in_channels // layer.groups >= WIDE for layer in layers)
 
 
 def use_matrices(module: nn.Module) -> None:

@@ -1,0 +1,181 @@
+"""Tables and the figure of docs/real_networks.md, from the files of scores.
+
+The page has places `<!-- begin: NAME -->` … `<!-- end: NAME -->`; what lies between is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dims_paper.cache import read_json
+
+Scores = dict[str, Any]
+
+
+def write(results: Path, page: Path) -> None:
+    """Fill every place of the page whose scores are there, and draw the figures beside it."""
+    text = page.read_text(encoding="utf-8")
+    for name in ("resnet20", "resnet18", "mnist", "fashion_mnist", "tiny"):
+        path = results / f"{name}.json"
+        if path.exists():
+            found = read_json(path)
+            makers = LENET if "budgets" in found else CIFAR
+            for part, make in makers.items():
+                text = _filled(text, f"{name} {part}", make(found))
+            if "methods" in found:
+                figure(found, page.parent / "images" / f"real_networks_{name}.svg")
+    page.write_text(text, encoding="utf-8")
+
+
+def _filled(text: str, place: str, content: str) -> str:
+    begin, end = f"<!-- begin: {place} -->", f"<!-- end: {place} -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _methods(found: Scores) -> str:
+    names = list(found["methods"][0]["auroc"])
+    rows = [
+        [
+            row["name"],
+            "all" if row["network"] is None else str(row["network"]),
+            str(row["draws"]),
+            f"{row['seconds']:.0f}",
+            f"{row['accuracy']:.4f}",
+            f"{row['nll']:.4f}",
+            f"{row['ece']:.4f}",
+            *(f"{row['auroc'][name]:.3f}" for name in names),
+        ]
+        for row in found["methods"]
+        if row["kind"] != "pilot"
+    ]
+    head = ["method", "network", "draws", "GPU-s", "accuracy", "NLL", "ECE", *names]
+    return table(head, rows)
+
+
+def _differences(found: Scores) -> str:
+    columns = [key for key in found["differences"][0] if key not in ("ours", "theirs", "network")]
+    rows = [
+        [pair["ours"], pair["theirs"], *(_interval(pair[column]) for column in columns)]
+        for pair in found["differences"]
+    ]
+    return table(["ours", "less", *columns], rows)
+
+
+def _interval(values: Sequence[float]) -> str:
+    value, low, high = values
+    return f"{value:+.4f} ({low:+.4f} to {high:+.4f})"
+
+
+def _corrupted(found: Scores) -> str:
+    rows = [
+        [row["name"], column, *(f"{value:.4f}" for value in row["corrupted"][column])]
+        for row in found["methods"]
+        if "corrupted" in row
+        for column in ("accuracy", "nll", "ece")
+    ]
+    return table(["method", "mean over kinds", *(f"strength {n}" for n in range(1, 6))], rows)
+
+
+def _precisions(found: Scores) -> str:
+    probe = found.get("probe")
+    if probe is None:
+        return ""
+    rows = [
+        [
+            row["precision"] + (", compiled" if row["compiled"] else ""),
+            f"{row['seconds_a_row']:.3f}",
+            *(f"{error:.1e}" for error in row["gradient_error"]),
+            *(f"{error:+.1e}" for error in row["value_error"]),
+        ]
+        for row in probe["gradients"]
+    ]
+    head = ["convolutions", f"seconds for {probe['images']} images", "error of the gradient at θ*"]
+    return table([*head, "away from it", "error of L at θ*", "away from it"], rows)
+
+
+def _lenet_rows(found: Scores) -> str:
+    names = list(found["rows"][0]["auroc"])
+    rows = [
+        [
+            row["name"],
+            str(row["draws"]),
+            f"{row['facts']['seconds']:.0f}",
+            f"{row['accuracy']:.4f}",
+            f"{row['nll']:.4f}",
+            f"{row['ece']:.4f}",
+            *(f"{row['auroc'][name]:.3f}" for name in names),
+        ]
+        for row in found["rows"]
+    ]
+    return table(["", "draws", "GPU-s", "accuracy", "NLL", "ECE", *names], rows)
+
+
+def _budgets(found: Scores) -> str:
+    rows = [
+        [
+            str(row["training"]),
+            f"{row['factor']}×",
+            f"{row['allowed']:.0f}",
+            *(
+                [str(row["draws"]), f"{row['t']:g}", f"{row['seconds']:.0f}", _interval(row["nll"])]
+                if row["draws"]
+                else ["none", "", "", ""]
+            ),
+        ]
+        for row in found["budgets"]
+    ]
+    head = ["training", "budget", "GPU-s", "draws that fit", "t", "their GPU-s"]
+    return table([*head, "NLL, draws − ensemble"], rows)
+
+
+Maker = Callable[[Scores], str]
+CIFAR: dict[str, Maker] = {
+    "methods": _methods,
+    "differences": _differences,
+    "corruptions": _corrupted,
+    "precision": _precisions,
+}
+LENET: dict[str, Maker] = {
+    "rows": _lenet_rows,
+    "differences": _differences,
+    "budgets": _budgets,
+}
+
+
+def figure(found: Scores, path: Path) -> None:
+    """NLL against GPU-seconds, a curve for each method."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for row in found["methods"]:
+        if row["kind"] != "pilot":
+            start = "" if row["network"] is None else f", network {row['network']}"
+            several = row["kind"] == "dims" and row["network"] is None
+            name = "dims, several networks" if several else row["kind"] + start
+            curves.setdefault(name, []).append((row["seconds"], row["nll"]))
+    shown, axes = pyplot.subplots(figsize=(7, 4.5))
+    for name, points in curves.items():
+        points.sort()
+        axes.plot(
+            *zip(*points, strict=True), marker="o", markersize=4, label=name.replace("_", " ")
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("GPU-seconds, training included")
+    axes.set_ylabel("NLL on the test images")
+    axes.legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shown.tight_layout()
+    shown.savefig(path, metadata={"Date": None})
+    pyplot.close(shown)
