@@ -28,44 +28,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sets", nargs="+", default=REGRESSION_NAMES, choices=REGRESSION_NAMES)
     parser.add_argument("--splits", type=int, default=None, help="the first so many; all without")
+    parser.add_argument("--first-split", type=int, default=0)
     parser.add_argument("--draws", type=int, default=Configuration.draws)
-    parser.add_argument("--times", nargs="+", type=float, default=Configuration.times)
-    parser.add_argument("--noise", default=Configuration.noise, help="constant, input or chosen")
-    parser.add_argument("--metric", default=None, help="of the motion; the sampler's without")
-    parser.add_argument("--shared-rows", action="store_true", help="one held-out part for all")
-    parser.add_argument("--ensemble", type=int, default=0, help="members of an ensemble beside it")
+    parser.add_argument("--max-time", type=float, default=None)
+    parser.add_argument("--ensemble", type=int, default=Configuration.ensemble, help="0: none")
+    parser.add_argument("--no-held-out", action="store_true", help="the default answer alone")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="print what is finished, run nothing")
     given = parser.parse_args()
     if not given.table:
         how = Configuration(
             draws=given.draws,
-            times=tuple(given.times),
-            noise=given.noise,
-            metric=given.metric,
-            shared_rows=given.shared_rows,
+            max_time=given.max_time,
             ensemble=given.ensemble,
+            held_out=not given.no_held_out,
+            device=given.device,
         )
-        run(given.sets, given.splits, how, given.out)
+        run(given.sets, given.first_split, given.splits, how, given.out)
     results = read_results(given.out)
-    print(summary(results), table(results, "nll"), table(results, "rmse"), sep="\n\n")
-    print(f"\n{verdicts(results)}")
+    print(summary(results))
+    for answer in ("default", "held out"):
+        print(*(f"\n{table(results, score, answer)}" for score in ("nll", "rmse")), sep="\n")
+        print(f"\n{verdicts(results, answer)}")
 
 
-def run(sets: list[str], splits: int | None, how: Configuration, out: Path) -> None:
+def run(sets: list[str], first: int, splits: int | None, how: Configuration, out: Path) -> None:
     """All splits that have no file yet."""
     torch.set_num_threads(1)
     for name in sets:
         count = split_count(name)
-        for split in range(count if splits is None else min(splits, count)):
+        for split in range(first, count if splits is None else min(first + splits, count)):
             path = out / name / f"{split:02d}.json"
             if path.exists():
                 continue
             found = run_split(name, load_regression(name, split), split, how)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(path, json.dumps(found, indent=1) + "\n")
-            nll = found["scores"]["stacked"]["nll"]
-            print(f"{name} {split}: NLL {nll:.3f}, {found['seconds']:.0f} s", flush=True)
+            scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
+            print(f"{name} {split}: NLL {scores}; seconds {found['seconds']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """One split of one set: everything is chosen inside the training part.
 
-1. A tenth of the training rows, B, is set aside. A network is trained on the others (its learning
-   rate, length and noise model are chosen on a tenth of these), prior and noise are tuned at the
-   minimum of each candidate, draws are sampled, and B weighs the network and the draws' times.
-2. The same on all training rows, with these weights. That answer is scored on the test rows.
+1. A network is trained on all training rows (its learning rate and length are chosen on a tenth of
+   them), with one noise and with a noise that depends on the input. `dims.fit` chooses prior and
+   noise of each, and their leave-one-out scores choose between the two. `posterior.sample` gives
+   the default answer.
+2. With held-out rows: the same on nine tenths of the training rows, whose other tenth weighs the
+   network and the draws. The draws of step 1 then predict with these weights.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import torch
 from torch import Tensor, nn
 
 import dims
-from dims.sampling.draws.mixture import Mixture
+from dims.prediction.metrics.detection import ood_auroc
 from dims_paper.datasets.uci_regression import RegressionSplit
+from far_inputs import far_inputs
 
 Rows = tuple[Tensor, Tensor]
+KINDS = ("constant", "input")
 
 
 @dataclass(frozen=True)
@@ -30,100 +34,100 @@ class Configuration:
     Attributes:
         hidden: Hidden units; protein has twice as many, as in the published comparisons.
         epochs: Most epochs of training.
-        draws: Number of draws.
-        times: Times of the trajectories that are weighed; the last one ends them.
-        noise: "constant", "input" (it depends on the input), or "chosen" on held-out rows.
-        metric: Of the motion; None: the sampler's default.
-        shared_rows: Weigh by the rows that chose the length of training, to see what it costs.
-        ensemble: Also train a deep ensemble of so many members; 0: none.
+        draws: Number of draws; a third of them chooses weights.
+        max_time: Of the motion; None: the sampler's default.
+        ensemble: Members of a deep ensemble beside it; 0: none.
+        held_out: Also weigh by held-out rows.
+        device: Where all of it runs.
     """
 
     hidden: int = 50
     epochs: int = 200
     draws: int = 30
-    times: tuple[float, ...] = (0.3, 1.0, 3.0)
-    noise: str = "chosen"
-    metric: str | None = None
-    shared_rows: bool = False
-    ensemble: int = 0
-
-    def sampler(self) -> dims.DiMS:
-        chosen = {} if self.metric is None else {"metric": self.metric}
-        *saved, end = self.times
-        return dims.DiMS(save_at=tuple(saved), max_time=end, certify=False, **chosen)
+    max_time: float | None = None
+    ensemble: int = 5
+    held_out: bool = True
+    device: str = "cpu"
 
 
 def run_split(name: str, data: RegressionSplit, seed: int, how: Configuration) -> dict[str, Any]:
     """Scores of one split, in the units of the data, and what was chosen."""
-    hidden = 2 * how.hidden if name == "protein" else how.hidden
+    how = replace(how, hidden=2 * how.hidden) if name == "protein" else how
+    data = _on(data, how.device)
     began = time.perf_counter()
-    kept, weighing = _held_out(data.train, seed)
-    first = _trained(kept, hidden, how, seed, weighing if how.shared_rows else 0.1)
-    weights, prior = _weights(first, kept, weighing, how, seed)
-    last = _trained(data.train, hidden, how, seed, 0.1)
-    posterior = last.fit(data.train)
-    draws = posterior.sample(how.draws, how.sampler(), seed=seed, progress=False)
-    stacked = replace(draws, mixture=Mixture(posterior.surface.initial, weights))
+    last = _fitted(data.train, how, seed, None)
+    draws = _sample(last.posterior, how.draws, how, seed)
     seconds = time.perf_counter() - began
-    # The network alone has the noise of its own held-out residuals, not that of the posterior.
-    answers = {"stacked": stacked, "network": last.alone, "end": draws}
-    answers["times"] = draws.across_times() if len(how.times) > 1 else draws
+    answers = {"default": draws, "network": last.alone}
+    answers["draws alone"] = replace(draws, mixture=None)
     found: dict[str, Any] = {
         "configuration": asdict(how),
-        "seconds": seconds,
-        "noise": last.noise,
-        "learning_rate": last.learning_rate,
-        "epochs": last.epochs,
-        "prior_precision": [prior, posterior.prior_precision],
-        "weights": weights.tolist(),
-        "scores": {key: _scores(each, data) for key, each in answers.items()},
+        "seconds": {"default": seconds},
+        "noise": last.kind,
+        "prior_precision": float(last.posterior.prior_precision),
+        "noise_std": last.posterior.noise_std,
+        "leave_one_out": last.scores,
+        "gradients": float(draws.evaluations.double().mean()),
     }
+    if how.held_out:
+        kept, held_out = _held_out(data.train, seed)
+        first = _fitted(kept, how, seed, held_out)
+        weighing = _sample(first.posterior, max(1, how.draws // 3), how, seed)
+        assert draws.mixture is not None
+        assert weighing.mixture is not None
+        weights = weighing.mixture.weights
+        answers["held out"] = replace(draws, mixture=replace(draws.mixture, weights=weights))
+        found["weights"] = weighing.mixture.named_weights(weighing.times.tolist())
+        found["seconds"]["held out"] = time.perf_counter() - began
     if how.ensemble:
         began = time.perf_counter()
-        members = _train(data.train, hidden, last.noise, how.ensemble, how, seed, 0.1)
-        found["scores"]["ensemble"] = _scores(members, data)
-        found["ensemble_seconds"] = time.perf_counter() - began
+        answers["ensemble"] = _ensemble(data.train, how, seed)
+        found["seconds"]["ensemble"] = time.perf_counter() - began
+    found["scores"] = {key: _scores(each, data, seed) for key, each in answers.items()}
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Network:
-    """A trained network, and what was chosen in its training."""
+class _Fitted:
+    """The network and posterior of the better noise model."""
 
-    module: nn.Module
     alone: dims.Draws
-    noise: str
-    learning_rate: float
-    epochs: int
-
-    def fit(self, rows: Rows, validation: Rows | None = None) -> dims.Posterior:
-        likelihood = _likelihood(self.noise)
-        return dims.fit(self.module, rows, likelihood, tune="minimum", validation=validation)
+    posterior: dims.Posterior
+    kind: str
+    scores: dict[str, float]
 
 
-def _weights(
-    network: _Network, kept: Rows, rows: Rows, how: Configuration, seed: int
-) -> tuple[Tensor, float]:
-    """Weights of the network and of the times, by rows that the network was not trained on."""
-    posterior = network.fit(kept, validation=rows)
-    draws = posterior.sample(how.draws, how.sampler(), seed=seed, progress=False)
-    if draws.mixture is None:
-        raise RuntimeError("the draws could not be weighed; see the warning above")
-    return draws.mixture.weights, float(posterior.prior_precision)
+def _fitted(rows: Rows, how: Configuration, seed: int, held_out: Rows | None) -> _Fitted:
+    made = {}
+    for kind in KINDS:
+        alone = _train(rows, kind, 1, how, seed)
+        module = _maker(rows, how.hidden, kind)()
+        nn.utils.vector_to_parameters(alone.parameters[0], module.parameters())
+        likelihood = _likelihood(kind)
+        posterior = dims.fit(module, rows, likelihood, validation=held_out, progress=False)
+        made[kind] = (alone, posterior)
+    scores = {kind: _leave_one_out(posterior) for kind, (_, posterior) in made.items()}
+    best = max(scores, key=scores.__getitem__)
+    return _Fitted(*made[best], best, scores)
 
 
-def _trained(
-    rows: Rows, hidden: int, how: Configuration, seed: int, validation: float | Rows
-) -> _Network:
-    """The network whose held-out score is best, over both noise models where that is open."""
-    kinds = ("constant", "input") if how.noise == "chosen" else (how.noise,)
-    made = {kind: _train(rows, hidden, kind, 1, how, seed, validation) for kind in kinds}
-    kind = min(kinds, key=lambda kind: _held_out_nll(made[kind]))
-    chosen = made[kind]
-    module = _maker(rows, hidden, kind)()
-    nn.utils.vector_to_parameters(chosen.parameters[0], module.parameters())
-    rate, epochs = chosen.settings["learning_rate"], chosen.settings["epochs"][0]
-    return _Network(module, chosen, kind, rate, epochs)
+def _leave_one_out(posterior: dims.Posterior) -> float:
+    """Of the chosen prior and noise, in nats."""
+    chosen = posterior.prior_precision
+    candidates: Any = posterior.evidence.candidates  # type: ignore[union-attr]
+    return min(candidates, key=lambda c: abs(c.prior_precision - chosen)).leave_one_out
+
+
+def _sample(posterior: dims.Posterior, count: int, how: Configuration, seed: int) -> dims.Draws:
+    end = dims.DiMS.max_time if how.max_time is None else how.max_time
+    options: dict[str, Any] = {"save_at": (end / 3,), "max_time": end, "certify": False}
+    return posterior.sample(count, seed=seed, progress=False, **options)
+
+
+def _ensemble(rows: Rows, how: Configuration, seed: int) -> dims.Draws:
+    """The opponent: of both noise models the one with the better held-out score."""
+    made = [_train(rows, kind, how.ensemble, how, seed) for kind in KINDS]
+    return min(made, key=_held_out_nll)
 
 
 def _held_out_nll(members: dims.Draws) -> float:
@@ -131,19 +135,10 @@ def _held_out_nll(members: dims.Draws) -> float:
     return min(tried["nll"] for tried in members.settings["tried"] if tried["nll"] is not None)
 
 
-def _train(
-    rows: Rows,
-    hidden: int,
-    kind: str,
-    members: int,
-    how: Configuration,
-    seed: int,
-    validation: float | Rows,
-) -> dims.Draws:
-    """Learning rate and length by a held-out part, after which all rows are trained on, or by
-    other rows."""
-    options: dict[str, Any] = {"members": members, "epochs": how.epochs, "validation": validation}
-    make = _maker(rows, hidden, kind)
+def _train(rows: Rows, kind: str, members: int, how: Configuration, seed: int) -> dims.Draws:
+    """Learning rate and length by a tenth of the rows, after which all of them are trained on."""
+    make = _maker(rows, how.hidden, kind)
+    options: dict[str, Any] = {"members": members, "epochs": how.epochs, "validation": 0.1}
     return dims.train_ensemble(make, rows, _likelihood(kind), seed=seed, progress=False, **options)
 
 
@@ -151,7 +146,7 @@ def _maker(rows: Rows, hidden: int, kind: str) -> Callable[[], nn.Module]:
     outputs = 2 if kind == "input" else 1
     return lambda: nn.Sequential(
         nn.Linear(rows[0].shape[1], hidden), nn.Tanh(), nn.Linear(hidden, outputs)
-    ).to(rows[0].dtype)
+    ).to(rows[0])
 
 
 def _likelihood(kind: str) -> dims.Likelihood | str:
@@ -166,12 +161,23 @@ def _held_out(rows: Rows, seed: int) -> tuple[Rows, Rows]:
     return (rows[0][part[0]], rows[1][part[0]]), (rows[0][part[1]], rows[1][part[1]])
 
 
-def _scores(draws: dims.Draws, data: RegressionSplit) -> dict[str, float]:
-    """NLL and RMSE in the units of the data, and coverage of 95 % intervals."""
-    found = draws.predict(data.test[0]).metrics(data.test[1])["ensemble"]
+def _on(data: RegressionSplit, device: str) -> RegressionSplit:
+    train, test = (tuple(t.to(device) for t in part) for part in (data.train, data.test))
+    return replace(data, train=train, test=test)
+
+
+def _scores(draws: dims.Draws, data: RegressionSplit, seed: int) -> dict[str, float]:
+    """NLL and RMSE in the units of the data, coverage of 95 % intervals, AUROC far away."""
+    here = draws.predict(data.test[0])
+    found = here.metrics(data.test[1])["ensemble"]
     scale = torch.tensor(data.target_scale)
+    auroc = {
+        f"auroc {name}": float(ood_auroc(here.variance.sum(-1), draws.predict(x).variance.sum(-1)))
+        for name, x in far_inputs(data.test[0], seed).items()
+    }
     return {
         "nll": found["nll"] + float(scale.log()),
         "rmse": found["rmse"] * data.target_scale,
         "coverage": found["coverage"],
+        **auroc,
     }

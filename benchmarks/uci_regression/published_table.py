@@ -40,13 +40,14 @@ def difference(ours: tuple[float, float], theirs: tuple[float, float | None]) ->
 
 
 def table(
-    results: Mapping[str, Sequence[Mapping[str, Any]]], score: str, answer: str = "stacked"
+    results: Mapping[str, Sequence[Mapping[str, Any]]], score: str, answer: str = "default"
 ) -> str:
     """A row for each set that has results: ours, and each published number with the difference."""
     published = {(entry.dataset, entry.method): entry for entry in load_published()}
     head = ["set", "splits", f"ours ({answer})", *METHODS]
     rows = []
     for name, splits in results.items():
+        splits = [split for split in splits if answer in split["scores"]]
         if not splits:
             continue
         ours = mean_and_error([split["scores"][answer][score] for split in splits])
@@ -55,7 +56,7 @@ def table(
     return markdown(head, rows)
 
 
-def verdicts(results: Mapping[str, Sequence[Mapping[str, Any]]], answer: str = "stacked") -> str:
+def verdicts(results: Mapping[str, Sequence[Mapping[str, Any]]], answer: str = "default") -> str:
     """On how many sets the NLL is within two standard errors of a difference, or better."""
     published = {(entry.dataset, entry.method): entry for entry in load_published()}
     lines = []
@@ -63,6 +64,7 @@ def verdicts(results: Mapping[str, Sequence[Mapping[str, Any]]], answer: str = "
         gaps = []
         for name, splits in results.items():
             entry = published.get((name, method))
+            splits = [split for split in splits if answer in split["scores"]]
             if len(splits) > 1 and entry is not None:
                 ours = mean_and_error([split["scores"][answer]["nll"] for split in splits])
                 gaps.append(difference(ours, (entry.nll, entry.nll_error)))
@@ -75,24 +77,46 @@ def verdicts(results: Mapping[str, Sequence[Mapping[str, Any]]], answer: str = "
 
 
 def summary(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The answers beside each other, coverage, weight on the network and seconds of each set."""
-    answers = ("network", "end", "times", "stacked", "ensemble")
-    head = ["set", *(f"NLL {name}" for name in answers), "coverage", "weight on network", "seconds"]
+    """The answers beside each other: NLL, coverage, AUROC far away, weight on the network, cost."""
+    answers = ("network", "default", "held out", "ensemble")
+    head = ["set", "splits", *(f"NLL {name}" for name in answers), "coverage, default / held out"]
+    head += [
+        "AUROC permuted, moved: default",
+        "ensemble",
+        "weight on network",
+        "seconds ÷ ensemble",
+    ]
     rows = []
     for name, splits in results.items():
         if not splits:
             continue
-        cells = [
-            f"{statistics.fmean([s['scores'][a]['nll'] for s in splits]):.3f}"
-            if all(a in s["scores"] for s in splits)
-            else ""
-            for a in answers
+        nll = [_mean(splits, "scores", answer, "nll") for answer in answers]
+        covered = [_mean(splits, "scores", a, "coverage") for a in ("default", "held out")]
+        far = [
+            ", ".join(_mean(splits, "scores", a, f"auroc {w}") for w in ("permuted", "moved"))
+            for a in ("default", "ensemble")
         ]
-        coverage = statistics.fmean([s["scores"]["stacked"]["coverage"] for s in splits])
-        weight = statistics.fmean([s["weights"][0] for s in splits])
-        seconds = statistics.fmean([s["seconds"] for s in splits])
-        rows.append([name, *cells, f"{coverage:.3f}", f"{weight:.2f}", f"{seconds:.0f}"])
+        weight = _mean(splits, "weights", "network")
+        cost = [
+            s["seconds"]["default"] / s["seconds"]["ensemble"]
+            for s in splits
+            if "ensemble" in s["seconds"]
+        ]
+        shown = f"{statistics.fmean(cost):.1f}" if cost else ""
+        rows.append([name, str(len(splits)), *nll, " / ".join(covered), *far, weight, shown])
     return markdown(head, rows)
+
+
+def _mean(splits: Sequence[Mapping[str, Any]], *keys: str) -> str:
+    """Of those splits that have it."""
+    found = []
+    for split in splits:
+        value: Any = split
+        for key in keys:
+            value = None if value is None else value.get(key)
+        if value is not None:
+            found.append(value)
+    return f"{statistics.fmean(found):.3f}" if found else ""
 
 
 def _cell(ours: tuple[float, float], entry: Published | None, score: str) -> str:

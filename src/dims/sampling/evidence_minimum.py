@@ -10,7 +10,7 @@ from torch import Tensor
 from dims.curvature import Curvature
 from dims.curvature.evidence import NOISE_BOUNDS, EvidenceFit, log_marginal_likelihood
 from dims.model.shapes import Vector
-from dims.sampling.gauss_newton import FitAt, walk_down
+from dims.sampling.gauss_newton import MOST_STEPS, FitAt, walk_down
 from dims.sampling.leave_one_out import leave_one_out
 from dims.sampling.settle import settle
 from dims.surface.loss import LossSurface
@@ -30,7 +30,7 @@ class Candidate:
         prior_precision: δ, a number, or a vector (K,).
         noise_std: σ; None where the likelihood has none.
         log_marginal_likelihood: log p(D) at the minimum.
-        leave_one_out: Σᵢ log p(yᵢ | the other points) there, where that is what chooses; else NaN.
+        leave_one_out: Σᵢ log p(yᵢ | the other points) there; NaN where only the evidence chooses.
         gradient_norm: Of the loss there; it shows how far the walk came.
         evaluations: Gradients and Hessian-vector products of the walk.
     """
@@ -42,12 +42,6 @@ class Candidate:
     evaluations: int
     leave_one_out: float = math.nan
 
-    @property
-    def score(self) -> float:
-        """What candidates are compared by, in nats."""
-        known = math.isfinite(self.leave_one_out)
-        return self.leave_one_out if known else self.log_marginal_likelihood
-
 
 @dataclass(frozen=True)
 class EvidencePath(EvidenceFit):
@@ -55,11 +49,13 @@ class EvidencePath(EvidenceFit):
 
     Attributes:
         candidates: In the order of their prior precision; those of layers come last.
+        chosen_by: The score that decided: "log_marginal_likelihood" or "leave_one_out".
         seconds: What the search took.
     """
 
     candidates: tuple[Candidate, ...] = ()
     seconds: float = 0.0
+    chosen_by: str = "log_marginal_likelihood"
 
     @property
     def evaluations(self) -> int:
@@ -76,10 +72,6 @@ class Minimum:
     theta: Vector
     curvature: Curvature
 
-    @property
-    def value(self) -> float:
-        return self.candidate.score
-
 
 def minimum_of(
     surface: LossSurface,
@@ -89,6 +81,7 @@ def minimum_of(
     fit_at: FitAt,
     open_noise: bool,
     by_leaving_out: bool,
+    most_steps: int = MOST_STEPS,
 ) -> Minimum:
     """Walk from θ to the minimum under δ and σ, and measure the evidence there.
 
@@ -96,7 +89,7 @@ def minimum_of(
     both δ and σ take their best values at that λ: those of the evidence, or of leaving points out.
     """
     under = _under(surface, delta, sigma)
-    walk = walk_down(under, theta, fit_at)
+    walk = walk_down(under, theta, fit_at, most_steps=most_steps)
     theta = walk.theta
     if open_noise:
         assert sigma is not None

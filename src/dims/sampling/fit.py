@@ -35,7 +35,12 @@ from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
 
-AT_MINIMA = ("leave_one_out", "minimum")  # scores that are compared at minima
+# What is compared at the minimum of each candidate.
+AT_MINIMA = {
+    "cautious": ("leave_one_out", "log_marginal_likelihood"),
+    "leave_one_out": ("leave_one_out",),
+    "minimum": ("log_marginal_likelihood",),
+}
 
 
 @renamed_arguments(train_data="data")
@@ -47,7 +52,7 @@ def fit(
     curvature: str | Any = "full",
     curvature_kind: str = "ggn",
     rank: int = 100,
-    tune: bool | str = True,
+    tune: bool | str | None = None,
     prior_precision: float | Tensor | None = None,
     noise_std: float | None = None,
     prior_structure: str = "scalar",
@@ -67,9 +72,11 @@ def fit(
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: How what is not given below is chosen (False: it is 1). True: by the evidence at the
-            given θ*. At the minimum of each candidate, to which θ* moves: "leave_one_out" by
-            approximate leave-one-out scores, "minimum" by the evidence.
+        tune: How what is not given below is chosen; False: it is 1; True: by the evidence at the
+            given θ*. At the minimum of each candidate, to which θ* moves: "minimum" by the
+            evidence, "leave_one_out" by approximate leave-one-out scores, "cautious" by that one
+            of both that wants the stronger prior. None: "cautious" where the curvature is "full",
+            else True.
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -91,6 +98,8 @@ def fit(
         >>> posterior = dims.fit(model, (x, y), "regression", tune="minimum")
     """
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
+    if tune is None:
+        tune = "cautious" if chosen.curvature == "full" else True
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     open_prior = prior_structure if prior_precision is None else None
     prior = 1.0 if prior_precision is None else prior_precision
@@ -139,10 +148,10 @@ def _posterior(
     if tune and open_noise and isinstance(chosen.curvature, str):
         surface = _with_noise_per_output(surface, theta)
     opened = (open_prior or "fixed", open_noise)
-    if tune in AT_MINIMA:
-        left_out = tune == "leave_one_out"
+    if isinstance(tune, str):
+        scores = AT_MINIMA[tune]
         with stage(chosen.progress, "tuning prior and noise"):
-            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened, left_out)
+            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened, scores)
         surface, theta, fitted = best.surface, best.theta, best.curvature
     else:
         fitted = chosen.at(surface, theta)
@@ -175,9 +184,10 @@ def _with_noise_per_output(surface: LossSurface, theta: Vector) -> LossSurface:
 
 def _check_moves(chosen: _Chosen, tune: bool | str, refine: int) -> None:
     if not isinstance(tune, bool) and tune not in AT_MINIMA:
-        raise ValueError(f'tune: expected True, False, "minimum" or "leave_one_out", got {tune!r}')
-    moves = f'tune="{tune}"' if tune in AT_MINIMA else "refine"
-    if (refine or tune in AT_MINIMA) and not isinstance(chosen.curvature, str):
+        known = ", ".join(f'"{name}"' for name in AT_MINIMA)
+        raise ValueError(f"tune: expected True, False or one of {known}, got {tune!r}")
+    moves = f'tune="{tune}"' if isinstance(tune, str) else "refine"
+    if (refine or isinstance(tune, str)) and not isinstance(chosen.curvature, str):
         raise ValueError(
             f"{moves}: it moves θ*, and a fitted laplace-torch object belongs to the old one; give "
             "one of the two"

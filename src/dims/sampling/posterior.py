@@ -36,6 +36,7 @@ from dims.sampling.store.chunks import jobs_of, join
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
 from dims.sampling.weighing import times_to_weigh, weighed
+from dims.sampling.widening import widened
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -155,6 +156,7 @@ class Posterior(Shown):
         chunk_size: int = 50,
         engine: str | Engine | None = None,
         retry_failed: bool = False,
+        widen: int | None = None,
     ) -> Draws:
         """Draw parameter vectors; keywords up to `metric` are fields of a sampler.
 
@@ -178,6 +180,9 @@ class Posterior(Shown):
             chunk_size: Draws computed and kept together.
             engine: None (this process), "ray" or `dims.Ray(...)`.
             retry_failed: Try failed draws of a store again with a finer tolerance.
+            widen: Laplace draws at each draw of DiMS, whose linearised predictions join those of
+                the draws and the network in `mixture`; 0: none. None: 10 where prior and noise
+                were chosen at minima with a full curvature, else 0.
 
         Returns:
             The draws in order; held-out rows of the posterior have set their `mixture`.
@@ -192,7 +197,8 @@ class Posterior(Shown):
         forces = (friction, gravity, max_time, precondition, solver, tolerance)
         times = times_to_weigh(self.validation, method, max_time, save_at)
         sampler = choose_sampler(method, Motion(*forces, times, compile, metric), settle, certify)
-        return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
+        made = self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
+        return weighed(widened(made, self.curvature, self.evidence, widen), self.validation)
 
     def estimate(
         self, draws: int, method: str | Sampler = "dims", *, within: float = 5
@@ -257,8 +263,8 @@ class Posterior(Shown):
             if store is None:
                 jobs = list(jobs_of([draws], chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
-                return weighed(join(made[job] for job in jobs), self.validation)
-            kept = sample_in_store(
+                return join(made[job] for job in jobs)
+            return sample_in_store(
                 store,
                 self._manifest(sampler, seed, chosen.threads),
                 draws,
@@ -268,7 +274,6 @@ class Posterior(Shown):
                 compute,
                 retry_failed=retry_failed,
             )
-        return weighed(kept, self.validation)
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -37,9 +38,11 @@ def _choice(evidence: EvidenceFit | None) -> list[str]:
     if evidence is None:
         return ["prior and noise are as given"]
     if not isinstance(evidence, EvidencePath):
-        return ['tuned at the given θ*; tune="minimum" compares candidates at their own minima']
-    title = f"{'prior precision':>16}{'noise':>10}{'log evidence':>14}{'gradient':>10}{'cost':>8}"
-    best = max(range(len(evidence.candidates)), key=lambda i: _value(evidence.candidates[i]))
+        return ['tuned at the given θ*; tune="cautious" compares candidates at their own minima']
+    title = f"{'prior precision':>16}{'noise':>10}{'log evidence':>14}{'leave one out':>15}"
+    title += f"{'gradient':>10}{'cost':>8}"
+    values = [getattr(c, evidence.chosen_by) for c in evidence.candidates]
+    best = max(range(len(values)), key=values.__getitem__)
     rows = [_row(c) + ("  chosen" if i == best else "") for i, c in enumerate(evidence.candidates)]
     number = counted(len(evidence.candidates), "candidate")
     cost = f"{evidence.evaluations:,} gradients and products, {evidence.seconds:.1f} s"
@@ -53,16 +56,14 @@ def _held_out(posterior: Posterior) -> list[str]:
     return [f"{rows} will weigh the network and the times of draws"]
 
 
-def _value(candidate: Candidate) -> float:
-    return candidate.log_marginal_likelihood
-
-
 def _row(candidate: Candidate) -> str:
     noise = "" if candidate.noise_std is None else f"{candidate.noise_std:.4g}"
     prior = candidate.prior_precision
     shown = f"{prior:.4g}" if isinstance(prior, float) else f"mean {prior.mean():.4g}"
+    left_out = "" if math.isnan(candidate.leave_one_out) else f"{candidate.leave_one_out:.2f}"
+    scores = f"{candidate.log_marginal_likelihood:>14.2f}{left_out:>15}"
     slope = f"{candidate.gradient_norm:.2g}"
-    return f"{shown:>16}{noise:>10}{_value(candidate):>14.2f}{slope:>10}{candidate.evaluations:>8}"
+    return f"{shown:>16}{noise:>10}{scores}{slope:>10}{candidate.evaluations:>8}"
 
 
 def _shown(prior: float | Tensor) -> str:

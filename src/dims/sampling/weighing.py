@@ -13,8 +13,7 @@ from dims.sampling.samplers import DiMS, Sampler
 
 __all__ = ["times_to_weigh", "weighed"]
 
-# Parts of max_time at which draws are kept to be weighed: 1, 3 and 10 of 50.
-PARTS = (0.02, 0.06, 0.2)
+PARTS = (1 / 3,)  # of max_time, at which draws are kept to be weighed
 
 
 def times_to_weigh(

@@ -194,6 +194,8 @@ class Draws(AsModules, SavedTimes):
         for name in ROW_LISTS:
             value = getattr(self, name)
             chosen[name] = None if value is None else [value[i] for i in index.tolist()]
+        if self.mixture is not None:
+            chosen["mixture"] = self.mixture.select(index)
         return replace(self, weights=selected_weights(self.weights, index), **chosen)
 
     def predict(

@@ -2,7 +2,8 @@
 
     p(y|x) = w₀·p(y|x, θ_network) + Σ_t w_t·(1/S)·Σₛ p(y|x, θₛ(t))
 
-The groups are the trained network, the draws at each saved time, and the delivered draws. Held-out
+The groups are the trained network, the draws at each saved time, the delivered draws, and the
+delivered draws with a Laplace approximation at each of them (`dims.sampling.widening`). Held-out
 rows choose their weights by stacking (`dims.prediction.stacking`), or they are given.
 """
 
@@ -26,7 +27,7 @@ from dims.sampling.draws.fields import check_parameters
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
-__all__ = ["Mixture", "across_times", "members", "mixture_predictive", "stacked"]
+__all__ = ["Mixture", "across_times", "members", "mixture_predictive", "stacked", "widened_weight"]
 
 MOST_FOLDS = 10
 
@@ -37,12 +38,15 @@ class Mixture:
 
     Attributes:
         network: Parameters of the trained network, (K,).
-        weights: Of the network, of the draws at each saved time, and of the delivered draws,
-            (T + 2,), with the sum 1; the draws of a time share its weight.
+        weights: Of the network, of the draws at each saved time, of the delivered draws, and of
+            the widened ones if there are any, (T + 2,) or (T + 3,), with the sum 1; the draws of a
+            group share its weight.
         held_out: Number of held-out rows that chose the weights; 0: they were given.
         gain: Cross-validated gain over the network alone in nats a held-out row; NaN: unknown. The
             network has the likelihood of the draws here, in regression with their noise.
         gain_error: Its standard error.
+        tangents: ε of the Laplace approximation at each delivered draw, (S, m, K); None: draws are
+            not widened.
     """
 
     network: Vector
@@ -50,16 +54,33 @@ class Mixture:
     held_out: int = 0
     gain: float = math.nan
     gain_error: float = math.nan
+    tangents: Tensor | None = None
 
     def checked(self, draws: Draws) -> Mixture:
         """The same, if it fits the draws."""
         check_parameters("mixture.network", self.network, 1, draws.surface.vector)
-        weights = check_weights(self.weights, len(draws.times) + 2)
-        return replace(self, weights=weights.to(draws.parameters.device))
+        weights = check_weights(self.weights, len(draws.times) + 2 + (self.tangents is not None))
+        tangents = self.tangents
+        if tangents is not None:
+            rows, size = draws.parameters.shape
+            if tangents.ndim != 3 or (len(tangents), tangents.shape[-1]) != (rows, size):
+                raise ValueError(
+                    f"mixture.tangents: expected shape ({rows}, any, {size}), got "
+                    f"{tuple(tangents.shape)}"
+                )
+            tangents = tangents.to(draws.parameters)
+        return replace(self, weights=weights.to(draws.parameters.device), tangents=tangents)
+
+    def select(self, index: Tensor) -> Mixture:
+        """The same of some of the delivered draws."""
+        if self.tangents is None:
+            return self
+        return replace(self, tangents=self.tangents[index.to(self.tangents.device)])
 
     def named_weights(self, times: Sequence[float]) -> dict[str, float]:
         """Each weight with what it belongs to."""
         names = ["network", *(f"t = {time:g}" for time in times), "end"]
+        names += [] if self.tangents is None else ["widened"]
         return dict(zip(names, self.weights.tolist(), strict=True))
 
 
@@ -82,13 +103,17 @@ def across_times(draws: Draws, times: Sequence[float] | None) -> Draws:
 
 def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
     """See `Draws.stacked`."""
-    even = Mixture(draws.surface.initial, torch.ones(len(draws.times) + 2).double())
-    even = replace(even, weights=even.weights / even.weights.sum())
-    predictive = mixture_predictive(replace(draws, mixture=even), rows.inputs, None)
+    tangents = None if draws.mixture is None else draws.mixture.tangents
+    count = len(draws.times) + 2 + (tangents is not None)
+    even = torch.full((count,), 1 / count, dtype=torch.float64)
+    plain = Mixture(draws.surface.initial, even, tangents=tangents)
+    predictive = mixture_predictive(replace(draws, mixture=plain), rows.inputs, None)
     scores = predictive.log_scores(rows.targets).T
-    groups = [0] + [1 + t for t in range(len(draws.times) + 1) for _ in range(len(draws))]
+    sizes = [1] + [len(draws)] * (len(draws.times) + 1)
+    sizes += [] if tangents is None else [tangents.shape[0] * tangents.shape[1]]
+    groups = [group for group, size in enumerate(sizes) for _ in range(size)]
     found = stack(scores, groups, pseudo_count=pseudo_count)
-    weights = torch.tensor([found.group_weights[group] for group in sorted(set(groups))])
+    weights = torch.tensor([found.group_weights[group] for group in range(count)])
     gain, error = math.nan, math.nan
     if len(scores) > 1:
         folds = min(MOST_FOLDS, len(scores))
@@ -96,7 +121,7 @@ def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
         gains = honest - found.group_scores[0]
         gain, error = float(gains.mean()), float(gains.std()) / math.sqrt(len(gains))
     weights = weights.double() / weights.double().sum()
-    mixture = Mixture(draws.surface.initial, weights, len(scores), gain, error)
+    mixture = Mixture(draws.surface.initial, weights, len(scores), gain, error, tangents)
     return replace(draws, mixture=mixture)
 
 
@@ -109,24 +134,29 @@ class Members(NamedTuple):
 
 
 def members(draws: Draws) -> Iterator[Members]:
-    """The groups whose weight is not 0: the network, each saved time, the delivered draws."""
+    """The groups of networks whose weight is not 0: the trained one, each saved time, the end."""
     mixture = draws.mixture
     assert mixture is not None
-    rows, device = len(draws), draws.surface.vector.device
-    weights = mixture.weights.to(device)
-    own = torch.full((rows,), 1 / rows, dtype=torch.float64, device=device)
-    own = own if draws.weights is None else draws.weights.to(device)
+    device = draws.surface.vector.device
+    weights, own = mixture.weights.to(device), _own_weights(draws)
     if weights[0] > 0:
         yield Members(mixture.network.unsqueeze(0).to(device), weights[:1], False)
-    for place, weight in enumerate(weights[1:-1]):
+    end = len(draws.times) + 1
+    for place, weight in enumerate(weights[1:end]):
         if weight > 0:
             yield Members(draws.saved[:, place].to(device), weight * own, False)
-    if weights[-1] > 0:
-        yield Members(draws.parameters.to(device), weights[-1] * own, True)
+    if weights[end] > 0:
+        yield Members(draws.parameters.to(device), weights[end] * own, True)
+
+
+def widened_weight(draws: Draws) -> float:
+    """What the widened draws count in predictions, which are no networks."""
+    mixture = draws.mixture
+    return 0.0 if mixture is None or mixture.tangents is None else float(mixture.weights[-1])
 
 
 def mixture_predictive(draws: Draws, inputs: Any, batch_size: int | None) -> Predictive:
-    """The predictive of all groups whose weight is not 0: the network, times, delivered draws."""
+    """The predictive of all groups whose weight is not 0."""
     surface = draws.surface
     parts: list[Tensor] = []
     shares: list[Tensor] = []
@@ -137,9 +167,29 @@ def mixture_predictive(draws: Draws, inputs: Any, batch_size: int | None) -> Pre
         else:
             parts.append(surface.predict(thetas, inputs, batch_size))
         shares.append(share)
+    weight = widened_weight(draws)
+    if weight > 0:
+        assert draws.mixture is not None
+        assert draws.mixture.tangents is not None
+        own = weight * _own_weights(draws)
+        for theta, tangents, each in zip(
+            draws.parameters, draws.mixture.tangents, own, strict=True
+        ):
+            centre = theta.to(own.device)
+            near = centre + tangents.to(own.device)
+            parts.append(surface.predict_linearised(centre, near, inputs, batch_size))
+            shares.append((each / len(near)).expand(len(near)))
     outputs = torch.cat(parts)
     if not outputs.isfinite().all():
         raise ValueError(
             "draws: some outputs are NaN or infinite there; leave such draws out with draws.select"
         )
     return surface.likelihood.predictive(outputs).with_weights(torch.cat(shares))
+
+
+def _own_weights(draws: Draws) -> Tensor:
+    """Of the draws within a group, with the sum 1."""
+    device = draws.surface.vector.device
+    if draws.weights is not None:
+        return draws.weights.to(device)
+    return torch.full((len(draws),), 1 / len(draws), dtype=torch.float64, device=device)

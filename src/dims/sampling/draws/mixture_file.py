@@ -1,4 +1,4 @@
-"""A mixture in a file of draws: two tensors, and three numbers in the header."""
+"""A mixture in a file of draws: two or three tensors, and three numbers in the header."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = ["are_mixture_fields", "check_mixture", "mixture_fields", "mixture_ten
 __all__ += ["read_mixture"]
 
 NETWORK, WEIGHTS = "mixture_network", "mixture_weights"
+TANGENTS = "mixture_tangents"  # only where draws are widened
 
 
 def mixture_fields(mixture: Mixture) -> dict[str, Any]:
@@ -32,7 +33,8 @@ def are_mixture_fields(value: Any) -> bool:
 
 
 def mixture_tensors(mixture: Mixture) -> dict[str, Tensor]:
-    return {NETWORK: mixture.network, WEIGHTS: mixture.weights}
+    tensors = {NETWORK: mixture.network, WEIGHTS: mixture.weights}
+    return tensors if mixture.tangents is None else {**tensors, TANGENTS: mixture.tangents}
 
 
 def check_mixture(
@@ -47,8 +49,14 @@ def check_mixture(
     same = network.shape == like.shape and network.dtype == like.dtype
     if not same or not network.isfinite().all():
         raise DrawsFileError(f"tensor {NETWORK!r} does not hold the parameters of a network")
+    tangents = tensors.get(TANGENTS)
+    if tangents is not None:
+        rows = (len(tensors["parameters"]), tangents.shape[1] if tangents.ndim == 3 else 0)
+        fits = tangents.shape == (*rows, len(like)) and tangents.dtype == like.dtype
+        if not fits or not tangents.isfinite().all():
+            raise DrawsFileError(f"tensor {TANGENTS!r} does not hold tangents of the draws")
     try:
-        check_weights(weights, times + 2)
+        check_weights(weights, times + 2 + (tangents is not None))
     except ValueError as error:
         raise DrawsFileError(f"tensor {WEIGHTS!r} cannot be used: {error}") from error
 
@@ -58,4 +66,5 @@ def read_mixture(tensors: dict[str, Tensor], fields: dict[str, Any] | None) -> M
     if fields is None:
         return None
     gain, error = (math.nan if fields[n] is None else fields[n] for n in ("gain", "gain_error"))
-    return Mixture(tensors[NETWORK], tensors[WEIGHTS], fields["held_out"], gain, error)
+    network, weights, tangents = tensors[NETWORK], tensors[WEIGHTS], tensors.get(TANGENTS)
+    return Mixture(network, weights, fields["held_out"], gain, error, tangents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from torch.func import functional_call
 from dims.model.training_data import point_outputs
 from dims.prediction.predictive import ClassificationPredictive
 from dims.prediction.weights import average
-from dims.sampling.draws.mixture import members
+from dims.sampling.draws.mixture import members, widened_weight
 
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
@@ -111,8 +112,16 @@ class EnsembleModule(nn.Module):
         thetas, weights = draws.parameters, draws.weights
         if draws.mixture is not None:  # the network and the saved times predict too
             groups = list(members(draws))
-            thetas = torch.cat([group.thetas for group in groups])
-            weights = torch.cat([group.weights for group in groups])
+            if not groups or widened_weight(draws) > 0:
+                warnings.warn(
+                    "draws: widened ones are linearised networks, which a module has not; the "
+                    "others count for them, so it predicts less uncertainty than draws.predict",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            thetas = torch.cat([group.thetas for group in groups]) if groups else thetas
+            weights = torch.cat([group.weights for group in groups]) if groups else None
+            weights = None if weights is None else weights / weights.sum()
         self.register_buffer("thetas", thetas.clone())
         self.register_buffer("weights", None if weights is None else weights.clone())
         self._vector = draws.surface.vector

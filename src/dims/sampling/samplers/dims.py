@@ -69,7 +69,7 @@ class DiMS(TrajectorySampler):
 
     friction: float | Friction = 0.1
     gravity: float = 1.0
-    max_time: float = 50.0
+    max_time: float = 3.0
     precondition: bool = True
     solver: str | Solver = "rattle"
     tolerance: float | None = None
