@@ -67,6 +67,7 @@ def fit(model: nn.Module, images: Images) -> dims.Posterior:
             "classification",
             curvature="low_rank",
             effective_points=1000,
+            tune=True,
         )
     say(f"fitted, prior precision {posterior.prior_precision:.3g}")
     return posterior

@@ -108,7 +108,7 @@ def measure_lstm(
         (model(x) - y).square().mean().backward()
         optimiser.step()
     start = time.perf_counter()
-    posterior = dims.fit(model, (x, y), "regression", curvature="low_rank", rank=50)
+    posterior = dims.fit(model, (x, y), "regression", curvature="low_rank", rank=50, tune=True)
     fitted = time.perf_counter() - start
     start, core = time.perf_counter(), time.process_time()
     made = posterior.sample(

@@ -39,7 +39,7 @@ def problem() -> dims.Posterior:
         optimiser.step()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dims.NotAMinimumWarning)
-        return dims.fit(model, (inputs, targets), "regression")
+        return dims.fit(model, (inputs, targets), "regression", tune=True)
 
 
 def timed(posterior: dims.Posterior, store: Path, engine: dims.Ray | None, chunks: int) -> float:

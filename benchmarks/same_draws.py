@@ -49,7 +49,9 @@ def cases() -> Iterator[tuple[str, Tensor]]:
         for kind in ("regression", "one logit", "classes"):
             model, data, likelihood = problem(kind, dtype)
             for curvature in ("full", "diagonal", "kronecker", "low_rank"):
-                posterior = dims.fit(model, data, likelihood, curvature=curvature, rank=20)
+                posterior = dims.fit(
+                    model, data, likelihood, curvature=curvature, rank=20, tune=True
+                )
                 name = f"{str(dtype)[6:]}, {kind}, {curvature}"
                 evidence = torch.tensor(posterior.log_marginal_likelihood, dtype=torch.float64)
                 yield f"{name}: evidence", evidence
@@ -58,7 +60,7 @@ def cases() -> Iterator[tuple[str, Tensor]]:
                     draws = posterior.sample(DRAWS, method, seed=3, progress=False, **how)
                     yield f"{name}: {method}", draws.parameters
                     yield f"{name}: {method}, predicted", draws.predict(data[0]).samples
-            posterior = dims.fit(model, data, likelihood, refine=True)
+            posterior = dims.fit(model, data, likelihood, refine=True, tune=True)
             name = f"{str(dtype)[6:]}, {kind}"
             for settle in ("stiff", "full"):
                 draws = posterior.sample(DRAWS, "dims", progress=False, settle=settle, **SHORT)

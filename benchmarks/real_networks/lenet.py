@@ -213,6 +213,7 @@ def draw(lenets: LeNets, number: int) -> None:
                 rank=s.rank,
                 effective_points=EFFECTIVE_POINTS,
                 progress=False,
+                tune=True,
             )
             velocities = posterior.perturbations(s.members, number)
             numbers = [float(posterior.prior_precision), seconds()]

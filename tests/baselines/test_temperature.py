@@ -122,7 +122,9 @@ def test_the_noise_of_one_network_is_its_held_out_residual() -> None:
 def test_draws_of_a_posterior_are_scaled_saved_and_loaded(tmp_path: Path) -> None:
     x, y = class_data()
     model = network(0, 3)
-    posterior = dims.fit(model, (x, y), "classification", prior_precision=1.0, refine=True)
+    posterior = dims.fit(
+        model, (x, y), "classification", prior_precision=1.0, refine=True, tune=True
+    )
     draws = posterior.sample(4, "linla", progress=False)
     rows = randn(40, 3, seed=3), torch.arange(40) % 3
     scaled = temperature_scaling(draws, rows)

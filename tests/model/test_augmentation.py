@@ -142,6 +142,7 @@ def test_passes_of_data_that_does_not_change_leave_the_posterior_as_it_is() -> N
             prior_precision=1.0,
             noise_std=0.5,
             refine=True,
+            tune=True,
         )
         for data in ((X, Y), dims.augmented(TensorDataset(X, Y), passes=3, dtype=torch.float64))
     )

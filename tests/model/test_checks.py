@@ -64,7 +64,7 @@ class TestProbabilities:
     def test_a_last_operation_that_gives_them_is_refused(self, model, last):
         classes = 3 if model(points()[0]).shape[-1] == 3 else 2
         with pytest.raises(ValueError, match=f"ends in {last}.*with_logits"):
-            dims.fit(model, points(classes), "classification")
+            dims.fit(model, points(classes), "classification", tune=True)
 
     def test_outputs_that_sum_to_one_are_refused_whatever_made_them(self):
         model = Calls(3, lambda f: f.exp() / f.exp().sum(-1, keepdim=True))
@@ -97,7 +97,7 @@ class TestProbabilities:
     def test_log_probabilities_are_logits(self):
         """Softmax takes them back: the same loss, the same GGN and the same draws of LinLA."""
         plain, logged = (
-            dims.fit(model, points(), "classification", prior_precision=1.0)
+            dims.fit(model, points(), "classification", prior_precision=1.0, tune=True)
             for model in (network(3), network(3, nn.LogSoftmax(-1)))
         )
         assert logged.log_marginal_likelihood == pytest.approx(
@@ -247,7 +247,7 @@ class TestModules:
         x, y = points()
         model = network(3).to(dtype)
         with pytest.raises(TypeError, match=r"copy\.deepcopy\(model\)\.float\(\)"):
-            dims.fit(model, (x.to(dtype), y), "classification")
+            dims.fit(model, (x.to(dtype), y), "classification", tune=True)
         dims.LossSurface(copy.deepcopy(model).float(), (x.to(dtype), y), "classification")
 
     def test_a_coarse_frozen_part_may_stay(self):
@@ -298,9 +298,9 @@ class TestModules:
         with torch.inference_mode():
             model, inside = network(3), x * 1
             with pytest.raises(RuntimeError, match=r"outside of it"):
-                dims.fit(model, (inside, y), "classification")
-        posterior = dims.fit(model, (inside, y), "classification", prior_precision=1.0)
-        expected = dims.fit(network(3), (x, y), "classification", prior_precision=1.0)
+                dims.fit(model, (inside, y), "classification", tune=True)
+        posterior = dims.fit(model, (inside, y), "classification", prior_precision=1.0, tune=True)
+        expected = dims.fit(network(3), (x, y), "classification", prior_precision=1.0, tune=True)
         assert torch.equal(posterior.gradient, expected.gradient)
         assert posterior.sample(2, max_time=0.1, progress=False).parameters.isfinite().all()
         with torch.inference_mode(), pytest.raises(RuntimeError, match="outside of it"):

@@ -27,8 +27,8 @@ def model() -> nn.Module:
 
 
 def test_the_noise_of_a_likelihood_object_is_given():
-    assert dims.fit(model(), data(), dims.Gaussian(0.5)).noise_std == 0.5
-    assert dims.fit(model(), data(), "regression").noise_std != 1.0
+    assert dims.fit(model(), data(), dims.Gaussian(0.5), tune=True).noise_std == 0.5
+    assert dims.fit(model(), data(), "regression", tune=True).noise_std != 1.0
     kept = dims.last_layer(model(), data(), dims.Gaussian(0.5), 2)
     assert kept.surface.likelihood.noise_std == 0.5
 
@@ -180,7 +180,7 @@ def test_a_laplace_object_brings_its_prior_and_noise():
     spread = posterior.perturbations(4000).std(0)
     torch.testing.assert_close(spread, la.posterior_covariance.diagonal().sqrt(), rtol=0.06, atol=0)
     with pytest.raises(ValueError, match="refine"):
-        dims.fit(network, data(), "regression", curvature=la, refine=True)
+        dims.fit(network, data(), "regression", curvature=la, refine=True, tune=True)
 
 
 def test_an_ensemble_without_a_noise_takes_its_residuals():

@@ -93,7 +93,7 @@ def test_wrong_outputs_and_targets_are_named() -> None:
     with pytest.raises(ValueError, match="min_noise_std: must be positive and finite, got 0"):
         dims.HeteroscedasticGaussian(0.0)
     with pytest.raises(ValueError, match="noise_std: 'heteroscedastic_gaussian' has no noise"):
-        dims.fit(nn.Linear(2, 2).double(), (x, x[:, 0]), LIKELIHOOD, noise_std=0.1)
+        dims.fit(nn.Linear(2, 2).double(), (x, x[:, 0]), LIKELIHOOD, noise_std=0.1, tune=True)
 
 
 def two_levels(points: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -159,7 +159,7 @@ def test_it_goes_all_the_way(structure: str, tmp_path: Path) -> None:
     x, y, _ = two_levels(60)
     likelihood = dims.HeteroscedasticGaussian()
     model = trained(x, y, likelihood, 2)
-    posterior = dims.fit(model, (x, y), likelihood, curvature=structure, rank=8)
+    posterior = dims.fit(model, (x, y), likelihood, curvature=structure, rank=8, tune=True)
     assert posterior.noise_std is None
     assert posterior.evidence is not None
     for method, options in (("la", {}), ("linla", {}), ("dims", {"max_time": 0.5})):

@@ -118,11 +118,11 @@ def test_a_loss_that_is_not_summed_over_outputs_is_named(
     monkeypatch.setattr(Broken, "negative_log", lambda self, f, y: f.exp() - y * f)
     message = r"negative_log of Broken must return one number per point, shape \(6,\).*\.sum\(-1\)"
     with pytest.raises(ValueError, match=message):
-        dims.fit(model, (x, counts), Broken())
+        dims.fit(model, (x, counts), Broken(), tune=True)
     # Summed over the wrong axis, which a single network does not show.
     monkeypatch.setattr(Broken, "negative_log", lambda self, f, y: (f.exp() - y * f).sum(1))
     with pytest.raises(ValueError, match=r"shape \(2, 6\) for outputs \(2, 6, \d\)"):
-        dims.fit(model, (x, counts), Broken())
+        dims.fit(model, (x, counts), Broken(), tune=True)
 
 
 def test_the_default_hessian_is_that_of_the_shipped_ones() -> None:
@@ -172,7 +172,9 @@ def test_objects_show_what_they_are() -> None:
     assert Poisson().settings() == {}
     assert StudentT(5.0).settings() == {"degrees": 5.0, "scale": 1.0}
     with pytest.raises(ValueError, match="noise_std: 'own_poisson' has no noise"):
-        dims.fit(nn.Linear(2, 1), (torch.zeros(3, 2), torch.ones(3)), Poisson(), noise_std=0.1)
+        dims.fit(
+            nn.Linear(2, 1), (torch.zeros(3, 2), torch.ones(3)), Poisson(), noise_std=0.1, tune=True
+        )
 
 
 def counts_problem() -> tuple[nn.Module, Tensor, Tensor]:

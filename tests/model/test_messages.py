@@ -26,7 +26,7 @@ def model() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def posterior() -> dims.Posterior:
-    return dims.fit(model(), (X, LABELS), "classification", prior_precision=1.0)
+    return dims.fit(model(), (X, LABELS), "classification", prior_precision=1.0, tune=True)
 
 
 @pytest.mark.parametrize(

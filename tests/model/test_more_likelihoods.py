@@ -251,14 +251,14 @@ def test_noise_of_outputs_on_different_scales_is_found() -> None:
         solution = torch.linalg.lstsq(torch.cat([x, torch.ones(300, 1)], 1).double(), y).solution
         model.weight.copy_(solution[:2].T)
         model.bias.copy_(solution[2])
-    posterior = dims.fit(model, (x, y), "regression")
+    posterior = dims.fit(model, (x, y), "regression", tune=True)
     found = posterior.surface.likelihood
     assert isinstance(found, dims.GaussianPerOutput)
     np.testing.assert_allclose(found.noise_stds, STDS, rtol=0.1)
     assert posterior.noise_std == pytest.approx(found.noise_std)
     spread = posterior.sample(5, "la", progress=False).predict(x).aleatoric.sqrt()
     np.testing.assert_allclose(spread[0], found.noise_stds, rtol=1e-6)
-    given = dims.fit(model, (x, y), dims.GaussianPerOutput(STDS), prior_precision=1e-3)
+    given = dims.fit(model, (x, y), dims.GaussianPerOutput(STDS), prior_precision=1e-3, tune=True)
     assert given.surface.likelihood == dims.GaussianPerOutput(STDS)
 
 

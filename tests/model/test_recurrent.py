@@ -149,7 +149,7 @@ def test_an_lstm_is_sampled() -> None:
     torch.manual_seed(0)
     model = LastStep(nn.LSTM, False).double()
     words, y = torch.randint(1, 7, (12, 4)), random(12, 1)
-    posterior = dims.fit(model, (words, y), "regression", curvature="low_rank", rank=5)
+    posterior = dims.fit(model, (words, y), "regression", curvature="low_rank", rank=5, tune=True)
     for method in ("linla", "rla"):
         options = {"max_time": 0.05} if method == "rla" else {}
         draws = posterior.sample(2, method, progress=False, **options)

@@ -254,7 +254,9 @@ def test_start_velocities_come_from_their_file_and_must_be_enough(tmp_path: Path
     data = (images.inputs, images.targets)
     first = initial_state(path, model, data, 3, 0, curvature="diagonal", effective_points=10.0)
     with pytest.warns(NotAMinimumWarning):
-        posterior = fit(model, data, "classification", curvature="diagonal", effective_points=10.0)
+        posterior = fit(
+            model, data, "classification", curvature="diagonal", effective_points=10.0, tune=True
+        )
     torch.testing.assert_close(first.velocities, posterior.perturbations(3, 0))
     assert first.facts["prior_precision"] == pytest.approx(posterior.prior_precision)
     fewer = initial_state(path, model, data, 2, 0, effective_points=10.0, curvature="unknown")

@@ -22,7 +22,7 @@ def main() -> float:
     x, y = torch.randn(20, 3), torch.rand(20, 1)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     blocks: list[str] = dims.last_blocks(model, 1)
-    posterior: dims.Posterior = dims.fit(model, (x, y), "regression", parameters=blocks)
+    posterior: dims.Posterior = dims.fit(model, (x, y), "regression", parameters=blocks, tune=True)
     noise: float | None = posterior.noise_std
     draws: dims.Draws = posterior.sample(
         3, dims.DiMS(friction=0.5, max_time=1.0, save_at=(0.5,)), progress=False

@@ -78,7 +78,7 @@ def test_a_full_curvature_that_does_not_fit_is_refused(
     surface = posterior.surface
     data = (surface.data.inputs, surface.data.targets)
     with pytest.raises(MemoryLimitError, match=r"curvature: 'full'.*17 × 17.*9.25 kB.*'low_rank'"):
-        dims.fit(surface.module.requires_grad_(), data, "regression")
+        dims.fit(surface.module.requires_grad_(), data, "regression", tune=True)
 
 
 def test_memory_grows_with_what_is_asked(posterior: dims.Posterior) -> None:

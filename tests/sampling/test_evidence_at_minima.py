@@ -90,7 +90,7 @@ def test_the_choice_is_the_best_of_the_closed_form_and_theta_moves_to_its_minimu
     # The trained network stays as it was given: only the posterior moves.
     assert torch.equal(posterior.surface.initial[:6], model.first.weight[0])
     with pytest.warns(dims.NotAMinimumWarning, match='tune="minimum"'):
-        untouched = dims.fit(model, (x, y), "regression")
+        untouched = dims.fit(model, (x, y), "regression", tune=True)
     assert untouched.log_marginal_likelihood < posterior.log_marginal_likelihood - 10
 
 

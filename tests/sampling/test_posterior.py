@@ -38,7 +38,7 @@ def small() -> dims.Posterior:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)).double()
     return dims.fit(
-        model, line_data(), "regression", prior_precision=1.0, noise_std=0.3, refine=True
+        model, line_data(), "regression", prior_precision=1.0, noise_std=0.3, refine=True, tune=True
     )
 
 
@@ -122,17 +122,19 @@ def test_dims_draws_are_settled_and_certified(small):
 def test_starting_on_a_slope_is_announced_and_mended_by_refine():
     model = nn.Linear(1, 1).double()
     with pytest.warns(NotAMinimumWarning, match="refine=True"):
-        rough = dims.fit(model, line_data(), "regression", prior_precision=1.0, noise_std=0.1)
+        rough = dims.fit(
+            model, line_data(), "regression", prior_precision=1.0, noise_std=0.1, tune=True
+        )
     assert rough.gradient_norm > 1
     smooth = dims.fit(
-        model, line_data(), "regression", prior_precision=1.0, noise_std=0.1, refine=True
+        model, line_data(), "regression", prior_precision=1.0, noise_std=0.1, refine=True, tune=True
     )
     assert smooth.gradient_norm < 1e-3
 
 
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
 def test_tuning_reports_and_beats_the_default_evidence():
-    tuned = dims.fit(nn.Linear(1, 1).double(), line_data(), "regression")
+    tuned = dims.fit(nn.Linear(1, 1).double(), line_data(), "regression", tune=True)
     assert tuned.evidence is not None
     fixed = dims.fit(nn.Linear(1, 1).double(), line_data(), "regression", tune=False)
     assert fixed.prior_precision == 1.0
@@ -190,7 +192,12 @@ def test_every_kind_of_network_goes_all_the_way(name, dtype):
     model = model.to(dtype).eval()
     before = {key: value.clone() for key, value in model.state_dict().items()}
     posterior = dims.fit(
-        model, (inputs, labels), "classification", prior_precision=1.0, curvature="diagonal"
+        model,
+        (inputs, labels),
+        "classification",
+        prior_precision=1.0,
+        curvature="diagonal",
+        tune=True,
     )
     draws = posterior.sample(2, max_time=0.5, friction=0.5, progress=False)
     prediction = draws.predict(inputs)
@@ -227,8 +234,10 @@ class TestBadInput:
         model = nn.Linear(1, 3).double()
         labels = torch.zeros(12, dtype=torch.int64)
         with pytest.raises(ValueError, match="noise_std"):
-            dims.fit(model, (line_data()[0], labels), "classification", noise_std=0.1)
+            dims.fit(model, (line_data()[0], labels), "classification", noise_std=0.1, tune=True)
 
     def test_unknown_structures_are_listed(self, unchecked):
         with pytest.raises(ValueError, match="full, diagonal, kronecker, low_rank"):
-            dims.fit(nn.Linear(1, 1).double(), line_data(), "regression", curvature="banded")
+            dims.fit(
+                nn.Linear(1, 1).double(), line_data(), "regression", curvature="banded", tune=True
+            )

@@ -65,7 +65,7 @@ def test_what_is_soon_done_and_what_is_silent_writes_nothing(capsys, monkeypatch
 def test_curvature_tuning_and_refining_report_too(capsys):
     x = torch.linspace(-1, 1, 10).unsqueeze(-1)
     torch.manual_seed(0)
-    dims.fit(torch.nn.Linear(1, 1), (x, x.sin()), "regression", refine=True)
+    dims.fit(torch.nn.Linear(1, 1), (x, x.sin()), "regression", refine=True, tune=True)
     told = capsys.readouterr().err
     for label in ("curvature", "tuning prior and noise", "refining θ*"):
         assert f"dims: {label}, 0 s so far" in told

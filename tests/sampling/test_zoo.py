@@ -73,7 +73,7 @@ def test_the_zoo(name: str) -> None:
 def test_refusals_say_what_to_do(name: str) -> None:
     build, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        dims.fit(build(), (torch.zeros(4, 3), torch.zeros(4).long()), "classification")
+        dims.fit(build(), (torch.zeros(4, 3), torch.zeros(4).long()), "classification", tune=True)
     assert f"| {name} |" in PAGE.read_text(encoding="utf-8")
     assert message in PAGE.read_text(encoding="utf-8")
 
@@ -105,7 +105,9 @@ def test_batches_with_labels_go_all_the_way() -> None:
     sentences = Sentences()
     model = KeywordModel()
     given = [DataLoader(sentences, batch_size=3), sentences, sentences.batch]
-    posteriors = [dims.fit(model, data, "classification", prior_precision=1.0) for data in given]
+    posteriors = [
+        dims.fit(model, data, "classification", prior_precision=1.0, tune=True) for data in given
+    ]
     gradients = [posterior.gradient for posterior in posteriors]
     assert torch.equal(gradients[0], gradients[1])
     assert torch.equal(gradients[0], gradients[2])
@@ -126,10 +128,10 @@ def test_batches_with_labels_go_all_the_way() -> None:
 def test_dicts_that_do_not_fit_are_named() -> None:
     model = KeywordModel()
     with pytest.raises(TypeError, match="targets as 'labels', got input_ids"):
-        dims.fit(model, {"input_ids": torch.ones(3, 4).long()}, "classification")
+        dims.fit(model, {"input_ids": torch.ones(3, 4).long()}, "classification", tune=True)
     batches = [{"input_ids": torch.ones(2, n).long(), "labels": torch.zeros(2)} for n in (3, 4)]
     with pytest.raises(ValueError, match=r"different shapes, \[\(3,\), \(4,\)\]; pad"):
-        dims.fit(model, DataLoader(batches, batch_size=None), "classification")
+        dims.fit(model, DataLoader(batches, batch_size=None), "classification", tune=True)
 
 
 @pytest.mark.parametrize("name", ["branch on a value"])

@@ -83,6 +83,7 @@ class Problem:
                 data,
                 self.likelihood,
                 curvature_kind=self.curvature_kind,
+                tune=True,
             )
 
     def samplers(self) -> Methods:

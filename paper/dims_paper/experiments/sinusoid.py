@@ -80,6 +80,7 @@ def run_demo(
         "regression",
         prior_precision=settings.prior_precision,
         noise_std=settings.noise_std,
+        tune=True,
     )
     surface = posterior.surface
     velocities = posterior.perturbations(settings.draws, settings.seed)

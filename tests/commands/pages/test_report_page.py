@@ -211,7 +211,7 @@ def test_damaged_files_next_to_draws_are_named(tmp_path, name, content):
 
 def test_a_real_store_is_read(tmp_path):
     model, x = mlp(3, 1), random_inputs(12, 3)
-    posterior = dims.fit(model, (x, x[:, :1]), "regression", refine=True)
+    posterior = dims.fit(model, (x, x[:, :1]), "regression", refine=True, tune=True)
     posterior.sample(3, method="la", store=tmp_path / "store", chunk_size=2, progress=False)
     page = read_page(tmp_path / "store")
     assert ["draws finished", "3 of 3"] in page["facts"]
