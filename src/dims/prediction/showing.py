@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-__all__ = ["Shown", "ShownChanges", "ShownSettings", "counted_names", "shown_text"]
+__all__ = ["Shown", "ShownChanges", "ShownSettings", "counted_names", "four_digits", "shown_text"]
 
 
 class Shown:
@@ -40,7 +40,9 @@ class ShownChanges(ShownSettings):
     """Many settings: the line names those that are not the defaults; needs `repr=False`."""
 
     def __repr__(self) -> str:
-        usual = {each.name: each.default for each in (fields(self) if is_dataclass(self) else ())}
+        usual: dict[str, Any] = {}
+        if is_dataclass(self):
+            usual = {each.name: each.default for each in fields(self)}
         changed = (
             f"{name}={value!r}"
             for name, value in _settings(self).items()
@@ -57,6 +59,13 @@ def shown_text(text: str) -> str:
 def counted_names(names: Iterable[str]) -> str:
     """How often each name occurs: "3 FINISHED, 1 STALLED"."""
     return ", ".join(f"{number} {name}" for name, number in Counter(names).most_common())
+
+
+def four_digits(value: Any) -> str:
+    """Numbers, also in tuples, with four digits; the `repr` of anything else."""
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(four_digits, value)) + ("," * (len(value) == 1)) + ")"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
 def _settings(shown: object) -> dict[str, Any]:

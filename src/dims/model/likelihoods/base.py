@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from dims.prediction.predictive import DistributionPredictive, Predictive
-from dims.prediction.showing import ShownSettings
+from dims.prediction.showing import ShownSettings, four_digits
 from dims.prediction.targets import matching_targets
 
 __all__ = ["Likelihood", "check_terms", "likelihood_class"]
@@ -205,7 +205,8 @@ class Likelihood(ShownSettings, ABC):
         return None
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        # Four digits: what was tuned has sixteen, and is printed in every summary.
+        inside = ", ".join(f"{name}={four_digits(v)}" for name, v in self.settings().items())
         return f"{type(self).__name__}({inside})"
 
 
