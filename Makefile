@@ -24,7 +24,8 @@ test-all: lint types docs
 
 # The site, into site/; a warning or a broken link is an error.
 docs: $(DOCS_READY)
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Built site/. To read it, with search: $(BIN)/python -m http.server -d site, then http://localhost:8000"
 
 # sdist and wheel of the library and of the paper's package, into dist/.
 release: $(READY)

@@ -66,8 +66,7 @@ def run(notebook: Path, **settings: Any) -> tuple[list[Cell], dict[str, Any]]:
             exec(compile(body, place, "exec", dont_inherit=True), names)
             if isinstance(last, ast.Expr):
                 expression = compile(ast.Expression(last.value), place, "eval", dont_inherit=True)
-                value = eval(expression, names)
-                cell.value = None if cell.source.endswith(";") else value
+                cell.value = eval(expression, names)
         cell.text = printed.getvalue()
         cell.figures = [plt.figure(number) for number in plt.get_fignums()]
         plt.close("all")

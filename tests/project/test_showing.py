@@ -134,7 +134,7 @@ def test_settings_are_a_short_line_and_a_table_of_all_of_them(line):
         return
     for name in (field.name for field in dataclasses.fields(settings)):
         value = getattr(settings, name)
-        text = f"{value:g}" if isinstance(value, float) else str(value)
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
         assert name.replace("_", " ") in cell
         assert html.escape(text) in cell
 

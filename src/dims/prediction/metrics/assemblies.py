@@ -270,9 +270,11 @@ def _readings(
         return (values.std() / math.sqrt(len(values))).item()
 
     return Metrics(
-        per_sample={n: average(values, weights).item() for n, values in per_draw.items()},
-        per_sample_error={name: error(values) for name, values in per_draw.items()},
-        ensemble={name: value.item() for name, value in ensemble.items()},
+        {
+            "per_sample": {n: average(values, weights).item() for n, values in per_draw.items()},
+            "per_sample_error": {name: error(values) for name, values in per_draw.items()},
+            "ensemble": {name: value.item() for name, value in ensemble.items()},
+        }
     )
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 
 __all__ = ["Metrics"]
 
 
 class Metrics(dict[str, dict[str, float]]):
-    """Metrics by name, three times, shown as a table.
+    """Metrics by name, three times: a dict that is shown as a table.
 
-    "per_sample" has the per-draw metrics, their mean over the draws, "per_sample_error" the
-    standard error of that mean, and "ensemble" the ensemble metrics.
+    Args:
+        readings: "per_sample" has the per-draw metrics, their mean over the draws,
+            "per_sample_error" the standard error of that mean, and "ensemble" the ensemble metrics.
+
+    Example:
+        >>> metrics = draws.predict(x).metrics(y)
+        >>> metrics["ensemble"]["nll"]
     """
+
+    def __init__(self, readings: Mapping[str, dict[str, float]]) -> None:
+        super().__init__(readings)
 
     def __repr__(self) -> str:
         width = max((len(name) for name, *_ in self._rows()), default=0)
