@@ -22,9 +22,9 @@ test: lint types
 test-all: lint types docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
-# The site, into site/; a warning or a broken link is an error.
+# The site, into site/; a warning or a broken link is an error (not with --quiet, which hides them).
 docs: $(DOCS_READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Built site/. To read it, with search: $(BIN)/python -m http.server -d site, then http://localhost:8000"
 
 # sdist and wheel of the library and of the paper's package, into dist/.
