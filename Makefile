@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: install demo test test-all docs lint types clean
+.PHONY: install demo test test-all docs release lint types clean
 
 install: $(READY)
 	@echo "Installed in $(VENV). Next: . $(BIN)/activate"
@@ -17,12 +17,20 @@ demo: $(READY)
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# Adds notebooks, wheels in an empty environment, clusters, kill series, browsers and long
+# statistics; the last lines list the slow tests that ran.
 test-all: lint types docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
-# The site, into site/; a warning or a broken link is an error.
+# The site, into site/; a warning or a broken link is an error (not with --quiet, which hides them).
 docs: $(DOCS_READY)
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Built site/. To read it, with search: $(BIN)/python -m http.server -d site, then http://localhost:8000"
+
+# sdist and wheel of the library and of the paper's package, into dist/.
+release: $(READY)
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m build --no-isolation --outdir dist ./paper
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -5,7 +5,7 @@ network is as confident on the ring as on its own data. The draws disagree there
 disagreement (mutual information) detects the OOD points.
 
 This needs a weak prior. It was chosen by hand from three values, on these very points. With the
-tuned prior all draws end in one minimum and detect nothing (docs/choose.md lists all nine trials).
+tuned prior all draws end in one minimum and detect nothing (docs/ood.md lists all nine trials).
 
     python examples/classification_ood.py            # ten seconds
     python examples/classification_ood.py --quick    # a few seconds, with rough results

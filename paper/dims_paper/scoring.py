@@ -47,7 +47,7 @@ class Evaluation:
         device = drawn.parameters.device
         found = {name: drawn.predict(x.to(device)) for name, (x, _) in self.parts.items()}
         scores = {n: self.metrics(p, self.parts[n][1].to(device)) for n, p in found.items()}
-        ood = {}
+        ood: dict[str, Scores] = {}
         for name, inputs in self.ood.items():
             found[name] = drawn.predict(inputs.to(device))
             ood[name] = found["test"].ood_metrics(found[name])

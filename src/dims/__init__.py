@@ -81,7 +81,7 @@ finally:
     if _collecting:
         gc.enable()
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.1.0"
 
 # A public module whose home is a room further in: `from dims.metrics import accuracy` works too.
 sys.modules["dims.metrics"] = metrics

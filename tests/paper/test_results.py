@@ -46,40 +46,105 @@ def test_no_cell_of_the_uci_tables_is_left_out(table):
         assert f"{cell.paper:.3f} → {cell.ours:.3f} ± {cell.error:.3f}" in page
 
 
-def test_the_counts_in_the_readme():
+def test_the_counts_of_the_summary():
     agree: Counter[str] = Counter()
     worse: Counter[str] = Counter()
     for cell in cells("uci_test"):
         agree[cell.method] += cell.verdict in ("same", "better")
         if cell.method == "DiMS" and cell.verdict == "worse":
             worse[cell.dataset] += 1
-    text = " ".join((ROOT / "README.md").read_text().split())
-    assert f"better in {agree['MAP']} of 36 test cells, RLA in {agree['RLA']}, DiMS in" in text
-    assert f"DiMS in {agree['DiMS']} of 72" in text
+    text = " ".join((ROOT / "docs/reproduction.md").read_text().split())
+    assert f"better in {agree['MAP']} of 36 cells of the" in text
+    assert f"RLA in {agree['RLA']}, DiMS in {agree['DiMS']} of 72" in text
     assert agree["DiMS"] + sum(worse.values()) == 72
 
 
-@pytest.mark.parametrize(
-    ("part", "method", "t1", "reading"),
-    [
-        ("mnist_1_full", "MAP", None, "ensemble"),
-        ("mnist_1_full", "DiMS full", 1.0, "ensemble"),
-        ("mnist_1_full", "DiMS full", 50.0, "per_sample"),
-        ("mnist_1_full", "DiMS full", 50.0, "ensemble"),
-        ("mnist_0_peers", "Ensemble (20)", None, "ensemble"),
-        ("fashion_mnist_1_full", "MAP", None, "ensemble"),
-        ("fashion_mnist_1_full", "DiMS full", 1.0, "ensemble"),
-        ("fashion_mnist_1_full", "DiMS full", 50.0, "per_sample"),
-        ("fashion_mnist_1_full", "DiMS full", 50.0, "ensemble"),
-        ("fashion_mnist_0_peers", "Ensemble (20)", None, "ensemble"),
-    ],
-)
-def test_the_readme_has_the_numbers_of_the_runs_on_all_images(part, method, t1, reading):
+def measured_on_all_images(part: str, method: str, t1: float | None) -> tuple[dict, dict]:
+    """The ensemble's metrics on test images, and its AUROC on each OOD set."""
+    if part == "moving":
+        runs = json.loads((ROOT / "results/benchmarks/moving_metric_lenet.json").read_text())
+        (run,) = (run for run in runs if run["max_time"] == t1)
+        found = run["at"][f"{t1:g}"]
+        return found["scores"]["test"]["ensemble"], found["ood"]
     runs = {run.part: run for run in runs_of("mnist")}
     (row,) = (r for r in runs[part].rows if (r.method, r.t1) == (method, t1))
-    numbers = "{accuracy:.4f} and {nll:.4f}".format(**row.scores["test"][reading])
-    numbers = numbers.replace("0.", ".")
-    text = " ".join((ROOT / "README.md").read_text().split()).replace(" and NLL ", " and ")
+    return row.scores["test"]["ensemble"], row.ood
+
+
+def table_row(page: str, name: str) -> dict[str, str]:
+    """The cells of the row that begins with the name, by the heads of its table."""
+    lines = [
+        [cell.strip(" *") for cell in line.strip("|").split("|")]
+        for line in (ROOT / page).read_text().splitlines()
+        if line.startswith("|")
+    ]
+    (at,) = (n for n, line in enumerate(lines) if line[0] == name and "NLL" in head(lines, n))
+    return dict(zip(head(lines, at), lines[at], strict=True))
+
+
+def head(lines: list[list[str]], at: int) -> list[str]:
+    """The heads of a table: the line above its dashes."""
+    dashes = max(n for n in range(at + 1) if set(lines[n][0]) <= {"-"} and lines[n][0])
+    return lines[dashes - 1]
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "part", "method", "t1"),
+    [
+        ("README.md", "the network alone", "fashion_mnist_0_full", "MAP", None),
+        ("README.md", "last-layer Laplace", "fashion_mnist_0_peers", "Last-layer LA", None),
+        ("README.md", "SWAG", "fashion_mnist_0_peers", "SWAG", None),
+        ("README.md", "dims", "moving", "DiMS", 5.0),
+        ("docs/when.md", "one network, 10 epochs", "fashion_mnist_0_full", "MAP", None),
+        ("docs/when.md", "last-layer Laplace", "fashion_mnist_0_peers", "Last-layer LA", None),
+        ("docs/when.md", "SWAG", "fashion_mnist_0_peers", "SWAG", None),
+        (
+            "docs/when.md",
+            "deep ensemble, learning rate 1e-3, not tuned",
+            "fashion_mnist_0_peers",
+            "Ensemble (20)",
+            None,
+        ),
+        (
+            "docs/when.md",
+            "DiMS, euclidean metric, t = 5",
+            "fashion_mnist_0_full",
+            "DiMS full",
+            5.0,
+        ),
+        ("docs/when.md", "DiMS, moving metric, t = 5", "moving", "DiMS", 5.0),
+    ],
+)
+def test_tables_beside_the_alternatives_have_the_numbers_of_the_runs(page, name, part, method, t1):
+    scores, ood = measured_on_all_images(part, method, t1)
+    row = table_row(page, name)
+    auroc = [sets["ensemble"]["auroc_max_probability"] for sets in ood.values()]
+    expected = {
+        "accuracy": scores["accuracy"],
+        "NLL": scores["nll"],
+        "ECE": scores["ece"],
+        "AUROC": sum(auroc) / len(auroc),
+    }
+    assert len(auroc) == 4
+    for column in expected.keys() & row.keys():
+        digits = len(row[column].split(".")[1])
+        assert abs(float(row[column]) - expected[column]) <= 0.5001 * 10**-digits, column
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "t1"),
+    [
+        ("mnist_1_full", "MAP", None),
+        ("mnist_1_full", "DiMS full", 1.0),
+        ("mnist_0_peers", "Ensemble (20)", None),
+        ("mnist_0_peers", "SWAG", None),
+        ("mnist_0_peers", "Last-layer LA", None),
+    ],
+)
+def test_the_page_has_the_numbers_of_the_runs_on_mnist(part, method, t1):
+    scores, _ = measured_on_all_images(part, method, t1)
+    numbers = "{accuracy:.4f} and {nll:.4f}".format(**scores).replace("0.", ".")
+    text = " ".join((ROOT / "docs/when.md").read_text().split()).replace(" and NLL ", " and ")
     assert numbers in text
 
 

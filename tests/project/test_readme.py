@@ -13,7 +13,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
 
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
 def test_python_blocks_run_in_order():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 2
     assert len(BLOCKS[1].splitlines()) == 3  # as its heading says
     names: dict[str, object] = {}
     for block in BLOCKS:
@@ -21,6 +21,17 @@ def test_python_blocks_run_in_order():
     prediction = names["prediction"]
     assert prediction.mean.shape == (2, 1)
     assert prediction.epistemic[1] > prediction.epistemic[0]  # wider away from the data
+
+
+def test_links_and_pictures_are_there():
+    links = re.findall(r"\]\(([^)#\s]+)", README.read_text())
+    assert len(links) > 20
+    assert [link for link in links if not (README.parent / link).is_file()] == []
+
+
+def test_it_fits_a_screen():
+    """Ninety lines is what a page of a code host shows before one scrolls twice."""
+    assert len(README.read_text().splitlines()) <= 90
 
 
 def test_every_make_command_of_the_readme_exists():

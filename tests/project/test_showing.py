@@ -1,7 +1,10 @@
-"""What a person prints is one short line, and a table in notebooks, with the numbers in it."""
+"""What a person prints is short, and a table in notebooks, with the numbers in it."""
 
 from __future__ import annotations
 
+import dataclasses
+import html
+import json
 import re
 from collections.abc import Iterator
 
@@ -9,6 +12,9 @@ import pytest
 import torch
 
 import dims
+from dims.prediction.stacking import stack
+from dims.sampling.draws.mixture import Mixture
+from dims.sampling.estimate import Estimate
 from draws_problems import mlp, random_inputs
 
 
@@ -42,6 +48,10 @@ def shown(posterior) -> dict[str, object]:
         ),
         "settled": dims.settle(surface, draws.parameters[:2]),
         "certificates": dims.certify(surface, draws.parameters[:2]),
+        "mixture": Mixture(posterior.map_parameters, torch.tensor([0.25, 0.75]), 40, 0.1, 0.02),
+        "stacking": stack(torch.randn(5, 2), ["network", "draws"]),
+        "estimate": Estimate(2_000_000, None, 12.3456),
+        "vector": surface.vector,
     }
 
 
@@ -60,7 +70,44 @@ EXPECTED = {
     r"evaluations=\d+\)",
     "settled": r"Settled\(rows=2, ended=.*, largest_gradient_norm=\S+, largest_displacement=\S+\)",
     "certificates": r"Certificates\(rows=2, verdicts=.*, smallest_eigenvalue=\S+\)",
+    "mixture": r"Mixture\(network=0.25, times=\[\], end=0.75, held_out=40, gain=0.1 ± 0.02\)",
+    "stacking": r"Stacking\(weights=network \S+ draws \S+, rows=5, gap=\S+\)",
+    "estimate": r"Estimate\(memory=2 MB, free_memory=unknown, seconds=12.35\)",
+    "vector": r"ParameterVector\(parameters=\d+, tensors=\d+, dtype=torch.float\d\d\)",
 }
+
+# Settings, each with what it prints.
+SETTINGS = {
+    "LA()": dims.LA(),
+    "LinLA()": dims.LinLA(),
+    "RLA(max_time=0.5, ": dims.RLA(max_time=0.5),
+    "DiMS(friction=0.5, ": dims.DiMS(friction=0.5),
+    "Rattle()": dims.Rattle(),
+    "Rattle(tolerance=0.001, turn=0.1)": dims.Rattle(tolerance=1e-3, turn=0.1),
+    "Dopri5(tolerance=1e-05)": dims.Dopri5(tolerance=1e-5),
+    "MovingMetric(turn=10.0, rank=7, ": dims.MovingMetric(rank=7),
+    "AtRest(kinetic_energy=0.1, gradient_norm=10.0)": dims.AtRest(0.1, 10.0),
+    "Dynamics(gravity=1.0, friction=SpeedFriction(coefficient=0.1))": dims.dissipative(1.0, 0.1),
+    "Dynamics(gravity=0.0, friction=None)": dims.geodesic(),
+    "ConstantFriction(coefficient=0.1)": dims.ConstantFriction(0.1),
+    "SpeedFriction(coefficient=0.1)": dims.SpeedFriction(0.1),
+    "Ray(address=None, threads=2, retries=3)": dims.Ray(threads=2),
+    "Gaussian(noise_std=0.1235)": dims.Gaussian(0.123456789),
+    "GaussianPerOutput(noise_stds=(0.1, 0.3333))": dims.GaussianPerOutput((0.1, 1 / 3)),
+    "HeteroscedasticGaussian(min_noise_std=0.001)": dims.HeteroscedasticGaussian(),
+    "Bernoulli(label_smoothing=0.0)": dims.Bernoulli(),
+    "Categorical(label_smoothing=0.05)": dims.Categorical(0.05),
+    "MultiLabelBernoulli()": dims.MultiLabelBernoulli(),
+    "Ordinal(cutpoints=(0.0, 1.0))": dims.Ordinal((0.0, 1.0)),
+    "Poisson()": dims.Poisson(),
+    "PositionCategorical(classes=3, ": dims.PositionCategorical(3),
+    "StudentT(degrees=4, scale=1)": dims.StudentT(),
+    "DimsClassifier(": dims.DimsClassifier(),
+    "DimsRegressor(": dims.DimsRegressor(),
+}
+# What nobody prints: contracts that others implement, and the state of a solver.
+NOT_PRINTED = {"Friction", "Likelihood", "Predictive", "RowState", "Sampler", "Solver"}
+SHOWN_ELSEWHERE = {"Comparison", "Status", "DistributionPredictive", "OrdinalPredictive"}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -74,6 +121,53 @@ def test_a_print_is_one_short_line_and_a_notebook_gets_the_same_facts(shown, nam
         return
     for value in values_of(line):
         assert value in cell, (value, cell)
+
+
+@pytest.mark.parametrize("line", SETTINGS)
+def test_settings_are_a_short_line_and_a_table_of_all_of_them(line):
+    settings = SETTINGS[line]
+    assert repr(settings).startswith(line)
+    assert len(repr(settings)) <= 200
+    cell = settings._repr_html_()
+    if not dataclasses.is_dataclass(settings):  # scikit-learn's own
+        assert type(settings).__name__ in cell
+        return
+    for name in (field.name for field in dataclasses.fields(settings)):
+        value = getattr(settings, name)
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        assert name.replace("_", " ") in cell
+        assert html.escape(text) in cell
+
+
+def test_everything_that_is_exported_is_looked_at(shown):
+    classes = {
+        name
+        for name in dims.__all__
+        if isinstance(getattr(dims, name), type) and not issubclass(getattr(dims, name), Exception)
+    }
+    seen = {type(each).__name__ for each in (*shown.values(), *SETTINGS.values())}
+    assert classes - seen == NOT_PRINTED | SHOWN_ELSEWHERE
+    assert all(hasattr(getattr(dims, name), "_repr_html_") for name in SHOWN_ELSEWHERE - {"Status"})
+
+
+def test_a_list_of_statuses_is_read_for_its_names():
+    assert repr([dims.Status.FINISHED] * 2) == "[Status.FINISHED, Status.FINISHED]"
+
+
+def test_metrics_are_a_table():
+    metrics = dims.metrics.regression_metrics(
+        torch.tensor([[[1.0]], [[3.0]]]), torch.tensor([[2.0]]), 1.0
+    )
+    line = next(line for line in repr(metrics).splitlines() if line.startswith("rmse"))
+    assert line.split() == ["rmse", "0", "1", "±", "0"]
+    cell = metrics._repr_html_()
+    assert ">rmse</th><td>0</td><td style='text-align:left'>1 ± 0</td>" in cell
+    assert metrics == dict(metrics) == json.loads(json.dumps(metrics))
+
+
+def test_metrics_of_one_draw_have_no_error():
+    metrics = dims.metrics.regression_metrics(torch.tensor([[[1.0]]]), torch.tensor([[2.0]]), 1.0)
+    assert "nan" not in repr(metrics) + metrics._repr_html_()
 
 
 def values_of(line: str) -> Iterator[str]:

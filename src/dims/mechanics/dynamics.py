@@ -16,6 +16,7 @@ import torch
 
 from dims.mechanics.geometry import kinetic_energy
 from dims.model.shapes import RowScalars, RowVectors
+from dims.prediction.showing import ShownSettings
 
 __all__ = [
     "ConstantFriction",
@@ -68,7 +69,7 @@ class Friction(Protocol):
 
 
 @dataclass(frozen=True)
-class ConstantFriction:
+class ConstantFriction(ShownSettings):
     """η = η₀, the friction of Polyak's heavy ball; v decays like e^(−η₀t).
 
     Args:
@@ -100,7 +101,7 @@ class ConstantFriction:
 
 
 @dataclass(frozen=True)
-class SpeedFriction:
+class SpeedFriction(ShownSettings):
     """η = η₀√T, the friction of DiMS; v decays like 1/(1 + η₀√T·t).
 
     Args:
@@ -132,7 +133,7 @@ class SpeedFriction:
 
 
 @dataclass(frozen=True)
-class Dynamics:
+class Dynamics(ShownSettings):
     """The forces on a particle: gravity κ and a friction; either may be absent.
 
     The energy E = T + κL of a trajectory falls at the rate dE/dt = −2ηT (Lemma 1).

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from dims.model.shapes import RowFlags, RowScalars
+from dims.prediction.showing import ShownSettings
 
 __all__ = ["AtRest", "StopCondition"]
 
@@ -25,7 +26,7 @@ class StopCondition(Protocol):
 
 
 @dataclass(frozen=True)
-class AtRest:
+class AtRest(ShownSettings):
     """Stops a row once its kinetic energy AND its gradient are small.
 
     A turning point has a small kinetic energy, a fast pass through a valley a small gradient;

@@ -17,6 +17,10 @@ class CodedStatus(Enum):
         self.code = code
         self.advice = advice
 
+    def __repr__(self) -> str:
+        # A list of a hundred is read for its names; `advice` has the sentence.
+        return f"{type(self).__name__}.{self.name}"
+
     @classmethod
     def from_code(cls: type[Kind], code: int) -> Kind:
         """The status that has this code."""

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from dims.model.shapes import Vector, check_integer
+from dims.prediction.showing import Shown
 
 __all__ = ["ParameterVector", "last_blocks"]
 
 Selection = Callable[[str], bool] | Iterable[str] | None
 
 
-class ParameterVector:
+class ParameterVector(Shown):
     """Which tensors of a module form θ, in which order, and how to go between the two.
 
     Frozen parameters (`requires_grad=False`) stay constants. `select` narrows θ further: names,
@@ -42,6 +43,9 @@ class ParameterVector:
         if not self.dtype.is_floating_point:
             raise TypeError(f"model: parameters of type {self.dtype}; dims needs a real float type")
         self.initial = self.flatten({name: p.detach() for name, p in chosen.items()})
+
+    def _facts(self) -> dict[str, object]:
+        return {"parameters": self.size, "tensors": len(self.names), "dtype": self.dtype}
 
     def flatten(self, tensors: Mapping[str, Tensor]) -> Vector:
         """Lay the named tensors end to end."""

@@ -88,10 +88,12 @@ class PositionPredictive(Predictive):
         log_p = self.each.log_probabilities[:, known]
         found = ClassificationPredictive(log_p, self.weights).metrics(labels.flatten()[known], bins)
         whole = nll_metrics(self.log_scores(targets), self.weights)
-        return {
-            reading: {**values, "nll_per_position": values["nll"], "nll": whole[reading]["nll"]}
-            for reading, values in found.items()
-        }
+        return Metrics(
+            {
+                reading: {**values, "nll_per_position": values["nll"], "nll": whole[reading]["nll"]}
+                for reading, values in found.items()
+            }
+        )
 
     def ood_metrics(self, other: Predictive) -> Metrics:
         self._check_kind(other)

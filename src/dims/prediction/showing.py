@@ -8,9 +8,10 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-__all__ = ["Shown", "counted_names", "shown_text"]
+__all__ = ["Shown", "ShownChanges", "ShownSettings", "counted_names", "four_digits", "shown_text"]
 
 
 class Shown:
@@ -25,12 +26,29 @@ class Shown:
         return f"{type(self).__name__}({facts})"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name.replace('_', ' '))}</th>"
-            f"<td style='text-align:left'>{html.escape(_short(value))}</td></tr>"
-            for name, value in self._facts().items()
+        return _table(type(self).__name__, self._facts())
+
+
+class ShownSettings:
+    """A dataclass of settings: the line that dataclasses have, and a table in notebooks."""
+
+    def _repr_html_(self) -> str:
+        return _table(type(self).__name__, _settings(self))
+
+
+class ShownChanges(ShownSettings):
+    """Many settings: the line names those that are not the defaults; needs `repr=False`."""
+
+    def __repr__(self) -> str:
+        usual: dict[str, Any] = {}
+        if is_dataclass(self):
+            usual = {each.name: each.default for each in fields(self)}
+        changed = (
+            f"{name}={value!r}"
+            for name, value in _settings(self).items()
+            if usual[name] is MISSING or value != usual[name]
         )
-        return f"<b>{html.escape(type(self).__name__)}</b><table>{rows}</table>"
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 def shown_text(text: str) -> str:
@@ -41,6 +59,28 @@ def shown_text(text: str) -> str:
 def counted_names(names: Iterable[str]) -> str:
     """How often each name occurs: "3 FINISHED, 1 STALLED"."""
     return ", ".join(f"{number} {name}" for name, number in Counter(names).most_common())
+
+
+def four_digits(value: Any) -> str:
+    """Numbers, also in tuples, with four digits; the `repr` of anything else."""
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(four_digits, value)) + ("," * (len(value) == 1)) + ")"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _settings(shown: object) -> dict[str, Any]:
+    if not is_dataclass(shown):
+        return {}
+    return {each.name: getattr(shown, each.name) for each in fields(shown)}
+
+
+def _table(title: str, facts: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name.replace('_', ' '))}</th>"
+        f"<td style='text-align:left'>{html.escape(_short(value))}</td></tr>"
+        for name, value in facts.items()
+    )
+    return f"<b>{html.escape(title)}</b><table>{rows}</table>"
 
 
 def _short(value: Any) -> str:

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dims.prediction.showing import Shown
+
 __all__ = ["Gain", "Stacking", "cross_validated_scores", "stack"]
 
 # Nats per row that the weights may miss of the best score.
@@ -35,8 +37,8 @@ class Gain(NamedTuple):
     standard_error: float
 
 
-@dataclass(frozen=True, eq=False)
-class Stacking:
+@dataclass(frozen=True, eq=False, repr=False)
+class Stacking(Shown):
     """Weights of components, and how their mixture scores.
 
     Attributes:
@@ -54,6 +56,10 @@ class Stacking:
     equal_scores: Tensor
     group_scores: dict[Hashable, Tensor]
     gap: float
+
+    def _facts(self) -> dict[str, object]:
+        weights = " ".join(f"{name} {weight:.3g}" for name, weight in self.group_weights.items())
+        return {"weights": weights, "rows": len(self.log_scores), "gap": self.gap}
 
     def gain(self, over: Hashable = None) -> Gain:
         """What the weights gain in mean log score.

@@ -9,6 +9,7 @@ from dims.mechanics.batch import Progress
 from dims.mechanics.metric.choice import ROW_BYTES
 from dims.model.shapes import RowVectors
 from dims.model.torch_support.free_memory import check_fits, free_memory, readable
+from dims.prediction.showing import Shown
 from dims.sampling.samplers import Sampler, Start
 from dims.sampling.samplers.trajectory import TrajectorySampler
 from dims.sampling.settle import MEMORY as KRYLOV_BYTES
@@ -21,8 +22,8 @@ TRAJECTORY_VECTORS, DRAW_VECTORS = 60, 10
 FEWEST_LOOKS = 6  # at the clock, of which the first half is the slow start
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """What a run will take.
 
     Attributes:
@@ -35,6 +36,10 @@ class Estimate:
     memory: int
     free_memory: int | None
     seconds: float
+
+    def _facts(self) -> dict[str, str | float]:
+        free = "unknown" if self.free_memory is None else readable(self.free_memory)
+        return {"memory": readable(self.memory), "free_memory": free, "seconds": self.seconds}
 
     def __str__(self) -> str:
         free = "" if self.free_memory is None else f" of {readable(self.free_memory)} that are free"

@@ -24,13 +24,14 @@ from dims.mechanics.metric.frame import Frame, evaluate
 from dims.mechanics.rows import map_tensors, select_rows
 from dims.mechanics.solvers.base import RowState, Solver
 from dims.model.shapes import RowVectors, Vector, check_integer, check_positive
+from dims.prediction.showing import ShownSettings
 from dims.surface.base import BaseSurface
 
 __all__ = ["MovingMetric"]
 
 
 @dataclass(frozen=True)
-class MovingMetric:
+class MovingMetric(ShownSettings):
     """Soften the stiff directions of the loss at each row's own position, again and again.
 
     A particle moves with the metric G = M + ggᵀ instead of I + ggᵀ, with M constant between two

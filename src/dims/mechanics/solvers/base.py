@@ -22,6 +22,7 @@ from dims.mechanics.metric.frame import Frame
 from dims.mechanics.rows import next_step, too_short
 from dims.mechanics.status import Status
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
+from dims.prediction.showing import ShownChanges
 from dims.surface.base import BaseSurface
 
 __all__ = ["FINEST", "RowState", "Solver", "check_settings"]
@@ -202,7 +203,7 @@ class RowState:
         )
 
 
-class Solver(ABC, Generic[State]):
+class Solver(ShownChanges, ABC, Generic[State]):
     """How rows are stepped through time; derive from it to write a solver of your own.
 
     A solver is an immutable object of settings (a frozen dataclass); all that changes is in the

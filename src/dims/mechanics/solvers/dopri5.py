@@ -44,7 +44,7 @@ class Dopri5State(RowState):
     gradient: RowVectors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dopri5(Solver[Dopri5State]):
     """Adaptive Runge–Kutta 5(4) of Dormand and Prince, each row with a step of its own.
 

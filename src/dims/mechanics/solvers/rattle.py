@@ -40,7 +40,7 @@ __all__ = ["Rattle"]
 SMALL_LOSS = 2.5e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rattle(Solver[RattleState]):
     """The default solver: one gradient a step, and the energy law holds over long times.
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from dims.prediction.predictive import DistributionPredictive, Predictive
+from dims.prediction.showing import ShownSettings, four_digits
 from dims.prediction.targets import matching_targets
 
 __all__ = ["Likelihood", "check_terms", "likelihood_class"]
@@ -26,7 +27,7 @@ Self = TypeVar("Self", bound="Likelihood")
 _CLASSES: dict[str, type[Likelihood]] = {}
 
 
-class Likelihood(ABC):
+class Likelihood(ShownSettings, ABC):
     """p(y | f): how the outputs f of a network explain a target y.
 
     Outputs have the shape (..., N, C), with leading axes for many networks at once; targets are
@@ -204,7 +205,8 @@ class Likelihood(ABC):
         return None
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        # Four digits: what was tuned has sixteen, and is printed in every summary.
+        inside = ", ".join(f"{name}={four_digits(v)}" for name, v in self.settings().items())
         return f"{type(self).__name__}({inside})"
 
 

@@ -19,7 +19,7 @@ __all__ = ["GaussianPerOutput", "with_noise_per_output"]
 SMALLEST_SHARE = 1e-4  # of the size of a target: the least noise that residuals may suggest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianPerOutput(Likelihood):
     """y_c ~ N(f_c, σ_c²): −log p = Σ_c ½(y_c − f_c)²/σ_c² + log σ_c + ½ log 2π.
 

@@ -19,7 +19,7 @@ __all__ = ["Bernoulli", "Categorical", "Gaussian"]
 __all__ += ["given_noise", "leaves_noise_open", "resolve_likelihood", "with_noise"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gaussian(Likelihood):
     """y ~ N(f, σ²): −log p = ½‖y − f‖²/σ² + C·(log σ + ½ log 2π).
 

@@ -14,7 +14,7 @@ from dims.model.shapes import check_positive
 __all__ = ["StudentT"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudentT(Likelihood):
     """y = f + s·t with ν degrees of freedom: −log p = ½(ν + 1) log(1 + (y − f)²/(νs²)) + const.
 

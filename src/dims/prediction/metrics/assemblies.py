@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
 
 from torch import Tensor
 
@@ -19,13 +18,10 @@ from dims.prediction.metrics.checks import (
 from dims.prediction.metrics.classification import ensemble_log_probabilities
 from dims.prediction.metrics.detection import ood_auroc
 from dims.prediction.metrics.registry import Metric, call, registered
+from dims.prediction.metrics.table import Metrics
 from dims.prediction.weights import average, check_weights, log_average, spread
 
 __all__ = ["Metrics", "classification_metrics", "ood_metrics", "regression_metrics"]
-
-Metrics: TypeAlias = dict[str, dict[str, float]]
-"""Metrics by name, three times: "per_sample" (per-draw metrics, their mean over the draws),
-"per_sample_error" (the standard error of that mean) and "ensemble" (ensemble metrics)."""
 
 
 def classification_metrics(
@@ -170,7 +166,7 @@ def density_metrics(
         each = inside(cdf.detach().double())
         together = inside(average(cdf.detach().double(), weights))
         covered = _readings({"coverage": each}, {"coverage": together}, weights)
-        own = {reading: {**own[reading], **covered[reading]} for reading in own}
+        own = _joined(own, covered)
     means = check_draw_axis(means, targets).double()
     rest = _evaluate(
         [metric for metric in registered("regression") if not metric.takes("noise_std")],
@@ -178,7 +174,7 @@ def density_metrics(
         lambda function: call(function, average(means, weights), targets),
         weights,
     )
-    return {reading: {**own[reading], **rest[reading]} for reading in own}
+    return _joined(own, rest)
 
 
 def nll_metrics(log_densities: Tensor, weights: Tensor | None = None) -> Metrics:
@@ -273,8 +269,14 @@ def _readings(
             return math.nan
         return (values.std() / math.sqrt(len(values))).item()
 
-    return {
-        "per_sample": {n: average(values, weights).item() for n, values in per_draw.items()},
-        "per_sample_error": {name: error(values) for name, values in per_draw.items()},
-        "ensemble": {name: value.item() for name, value in ensemble.items()},
-    }
+    return Metrics(
+        {
+            "per_sample": {n: average(values, weights).item() for n, values in per_draw.items()},
+            "per_sample_error": {name: error(values) for name, values in per_draw.items()},
+            "ensemble": {name: value.item() for name, value in ensemble.items()},
+        }
+    )
+
+
+def _joined(first: Metrics, second: Metrics) -> Metrics:
+    return Metrics({reading: {**first[reading], **second[reading]} for reading in first})

@@ -20,6 +20,7 @@ from torch import Tensor
 from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import TrainingData
 from dims.prediction.predictive import Predictive
+from dims.prediction.showing import Shown
 from dims.prediction.stacking import cross_validated_scores, stack
 from dims.prediction.weights import check_weights
 from dims.sampling.draws.fields import check_parameters
@@ -32,8 +33,8 @@ __all__ = ["Mixture", "across_times", "members", "mixture_predictive", "stacked"
 MOST_FOLDS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
+@dataclass(frozen=True, eq=False, repr=False)
+class Mixture(Shown):
     """What the trained network, the saved times and the delivered draws count in predictions.
 
     Attributes:
@@ -55,6 +56,17 @@ class Mixture:
     gain: float = math.nan
     gain_error: float = math.nan
     tangents: Tensor | None = None
+
+    def _facts(self) -> dict[str, Any]:
+        network, *times, end = (round(weight, 3) for weight in self.weights.tolist())
+        gain = f"{self.gain:.3g} ± {self.gain_error:.2g}"
+        return {
+            "network": network,
+            "times": times,
+            "end": end,
+            "held_out": self.held_out,
+            "gain": gain,
+        }
 
     def checked(self, draws: Draws) -> Mixture:
         """The same, if it fits the draws."""

@@ -24,6 +24,7 @@ from dims.errors import EngineError
 from dims.mechanics.batch import Progress
 from dims.mechanics.interrupts import stoppable
 from dims.model.shapes import check_integer
+from dims.prediction.showing import ShownSettings
 from dims.sampling.draws import Draws
 from dims.sampling.engine.work import Job, Name, Result, Work, with_threads
 from dims.sampling.progress import RunProgress
@@ -35,7 +36,7 @@ PATIENCE = 10.0  # seconds that interrupted workers have to keep the state of th
 
 
 @dataclass(frozen=True)
-class Ray:
+class Ray(ShownSettings):
     """A Ray cluster that computes the chunks of a run.
 
     On a GPU model every worker takes one GPU. A worker that dies takes only its own chunk along.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from dims.mechanics.snapshot import Checkpoint
 from dims.model.shapes import RowVectors, Vector
+from dims.prediction.showing import ShownSettings
 from dims.sampling.draws import Draws
 from dims.sampling.draws.measure import measure
 from dims.sampling.perturbations import precondition
@@ -51,7 +52,7 @@ class Start:
         return measure(self.surface, thetas)
 
 
-class Sampler(ABC):
+class Sampler(ShownSettings, ABC):
     """One method of sampling with its settings; subclass it to add your own.
 
     A subclass is a frozen dataclass whose fields are its settings: numbers, text, tuples of them,
