@@ -83,7 +83,7 @@ class Contest:
 
     def dims(self) -> Draws:
         """Prior and noise at a minimum; weights of the network and of times by held-out rows."""
-        chosen = replace(self._posterior(tune="minimum"), validation=self.validation)
+        chosen = replace(self._posterior(tune="cautious"), validation=self.validation)
         return chosen.sample(self.draws, self.sampler, seed=self.seed, progress=False)
 
     def _posterior(self, tune: bool | str) -> Any:

@@ -61,7 +61,7 @@ def sample(
     method: Annotated[MethodName, _name("la, linla, rla or dims.")] = MethodName.dims,
     friction: Annotated[float | None, typer.Option(help="η₀; 0.1 without it.")] = None,
     gravity: Annotated[float | None, typer.Option(help="κ; 1 without it.")] = None,
-    max_time: Annotated[float | None, typer.Option(help="50 for dims, 1 for rla.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="3 for dims, 1 for rla.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Of the solver.")] = None,
     save_at: Annotated[str | None, typer.Option(help="Times to keep too: 3,10.")] = None,
     settle: Annotated[SettleName | None, _name("To rest: stiff, full or none.")] = None,
@@ -161,7 +161,7 @@ def _fit(
         from dims.sampling.engine.cluster import send_source
 
         send_source(module)
-    how: dict[str, Any] = {"refine": refine, "tune": "minimum" if tune_at_minimum else True}
+    how: dict[str, Any] = {"refine": refine, "tune": "cautious" if tune_at_minimum else None}
     return fit(model, data, likelihood, curvature=curvature, progress=not quiet, **how)
 
 

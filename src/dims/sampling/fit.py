@@ -95,7 +95,7 @@ def fit(
         ValueError: An argument does not fit the model or another argument.
 
     Example:
-        >>> posterior = dims.fit(model, (x, y), "regression", tune="minimum")
+        >>> posterior = dims.fit(model, (x, y), "regression")
     """
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
     if tune is None:

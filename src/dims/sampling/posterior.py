@@ -124,7 +124,7 @@ class Posterior(Shown):
             Some lines to print.
 
         Example:
-            >>> print(dims.fit(model, (x, y), "regression", tune="minimum").summary())
+            >>> print(dims.fit(model, (x, y), "regression").summary())
         """
         return summarise_posterior(self)
 

@@ -51,7 +51,7 @@ def _choice(evidence: EvidenceFit | None) -> list[str]:
 
 def _held_out(posterior: Posterior) -> list[str]:
     if posterior.validation is None:
-        return ["no held-out rows: draws count alike; dims.fit(..., validation=(x, y)) weighs them"]
+        return ["no held-out rows: dims.fit(..., validation=(x, y)) weighs network and draws"]
     rows = counted(len(posterior.validation.targets), "held-out row")
     return [f"{rows} will weigh the network and the times of draws"]
 

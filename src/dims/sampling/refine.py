@@ -113,7 +113,7 @@ def warn_of_slope(
         cure = "refine=True walks to a minimum first"
         if tuned_there:
             cure = (
-                'tune="minimum" chooses prior and noise at a minimum and starts there; refine=True '
+                'tune="cautious" chooses prior and noise at a minimum and starts there; refine=True '
                 "alone keeps those of this θ*, which are often wrong below"
             )
         message = (

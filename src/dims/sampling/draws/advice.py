@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.mechanics.integrate import resolve_solver
 from dims.sampling.draws.diversity import measured_diversity
+from dims.sampling.draws.mixture import widened_weight
 from dims.sampling.refine import STEEP
 from dims.sampling.settings import decode
 from dims.surface.loss import LossSurface
@@ -40,7 +41,7 @@ def _advice_on_run(draws: Draws) -> list[str]:
         if norm > STEEP:
             advice.append(
                 f"θ* is not a minimum of the sampled loss (gradient norm {norm:.3g}): "
-                'dims.fit(..., tune="minimum") (dims sample --tune-at-minimum) chooses prior and '
+                'dims.fit(..., tune="cautious") (dims sample --tune-at-minimum) chooses prior and '
                 "noise at a minimum and starts there; with a prior of your own, refine=True"
             )
     diversity = measured_diversity(draws)
@@ -87,7 +88,8 @@ def _advice_on_rows(draws: Draws) -> list[str]:
             f"{counted(violent, 'trajectory', 'trajectories')} broke the energy law by more than "
             f"{ENERGY_VIOLATION:.0%}: {_tighter(draws)}, or use float64"
         )
-    if draws.method == "dims":  # the only method whose draws are meant to be minima
+    # DiMS is the only method whose draws are meant to be minima; widened ones need not be.
+    if draws.method == "dims" and widened_weight(draws) == 0:
         advice += _advice_on_rest(draws)
     return advice
 

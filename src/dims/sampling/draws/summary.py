@@ -62,7 +62,7 @@ def _mixture(draws: Draws, mixture: Mixture) -> list[str]:
     named = mixture.named_weights(draws.times.tolist())
     listed = ", ".join(f"{name} {weight:.2f}" for name, weight in named.items() if weight > 0)
     if mixture.held_out == 0:
-        return [f"weights: given: {listed}"]
+        return [f"weights: without held-out rows: {listed}"]
     lines = [f"weights: by {counted(mixture.held_out, 'held-out row')}: {listed}"]
     if not math.isnan(mixture.gain):
         gain = f"{mixture.gain:+.3f} ± {mixture.gain_error:.3f}"
