@@ -19,6 +19,7 @@ from dims.model.likelihoods import Likelihood, leaves_noise_open
 from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
 from dims.sampling.fit import fit
+from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import Sampler
 from dims.surface.loss import LossSurface
 
@@ -60,11 +61,11 @@ class Contest:
         return last_layer(self.model, self.data, self.likelihood, self.draws, seed=self.seed)
 
     def linla(self) -> Draws:
-        chosen = self._posterior(tune=True)
+        chosen = self._posterior()
         return chosen.sample(self.draws, "linla", seed=self.seed, progress=False)
 
     def rla(self) -> Draws:
-        chosen = self._posterior(tune=True)
+        chosen = self._posterior()
         return chosen.sample(self.draws, "rla", seed=self.seed, progress=False)
 
     def swag(self) -> Draws:
@@ -83,13 +84,15 @@ class Contest:
 
     def dims(self) -> Draws:
         """Prior and noise at a minimum; weights of the network and of times by held-out rows."""
-        chosen = replace(self._posterior(tune="cautious"), validation=self.validation)
+        chosen = replace(self._posterior(), validation=self.validation)
         return chosen.sample(self.draws, self.sampler, seed=self.seed, progress=False)
 
-    def _posterior(self, tune: bool | str) -> Any:
-        how: dict[str, Any] = {"curvature": self.curvature, "tune": tune}
+    def _posterior(self) -> Posterior:
+        """All methods that start from a Laplace approximation get prior and noise alike."""
         # `compare` shows one bar, and some versions of rich refuse a second beside it.
-        return fit(self.model, self.data, self.likelihood, progress=False, **how)
+        return fit(
+            self.model, self.data, self.likelihood, curvature=self.curvature, progress=False
+        )
 
 
 CONTESTANTS: dict[str, Callable[[Contest], Draws]] = {
