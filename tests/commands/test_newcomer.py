@@ -16,11 +16,11 @@ from types import ModuleType
 
 import pytest
 import torch
+from dims.commands.table import read_table
 from PIL import Image
 from typer.testing import CliRunner
 
 from dims.commands import app
-from dims.commands.table import read_table
 from dims.errors import TableError
 
 ROOT = Path(__file__).parents[2]

@@ -15,14 +15,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.row_scores import error_rows
+from dims.baselines.row_scores import error_rows, nll_rows
 from dims.errors import WorseThanBaselineWarning
 from dims.model.likelihoods import Likelihood
 from dims.model.training import Training, train
 from dims.sampling.draws import Draws
 from dims.sampling.posterior import Posterior
 
-__all__ = ["Rows", "judge", "judge_by_evidence", "split_rows", "train_for_best_length"]
+__all__ = [
+    "Rows",
+    "constant_name",
+    "constant_scores",
+    "judge",
+    "judge_by_evidence",
+    "split_rows",
+    "train_for_best_length",
+]
 
 FEWEST_HELD_OUT = 10  # rows of each of the two parts
 
@@ -89,14 +97,16 @@ def judge(draws: Draws, inputs: Tensor, targets: Tensor, known: Tensor) -> dict[
     """
     network = Draws.from_parameters(draws.surface, draws.surface.initial.unsqueeze(0))
     alone = network.predict(inputs).log_scores(targets)[0].cpu()
-    plain_scores, plain_errors = _constant(draws.surface.likelihood.task, targets, known)
+    plain_scores, plain_errors = constant_scores(draws.surface.likelihood.task, targets, known)
     own = 0.0 if draws.mixture is None else draws.mixture.gain
     error = 0.0 if draws.mixture is None else draws.mixture.gain_error
     gains = alone - plain_scores
     gain, spread = float(gains.mean()) + own, float(gains.std()) / math.sqrt(len(gains))
     predictive = draws.predict(inputs)
-    worse = float((error_rows(predictive, targets) - plain_errors).mean())
-    name = _constant_name(draws.surface.likelihood.task)
+    answer = -nll_rows(predictive, targets) - plain_scores
+    lost = error_rows(predictive, targets) - plain_errors
+    worse = float(lost.mean())
+    name = constant_name(draws.surface.likelihood.task)
     if gain < spread or worse > 0:
         _warn(
             f"on {len(targets)} held-out rows the answer is not better than {name} of the training "
@@ -108,7 +118,18 @@ def judge(draws: Draws, inputs: Tensor, targets: Tensor, known: Tensor) -> dict[
             f"on {len(targets)} held-out rows the answer is worse than the network alone "
             f"({own:+.3f} ± {error:.3f} nats a row)"
         )
-    return {"gain_over_constant": gain, "gain_over_network": own, "rows": float(len(targets))}
+    return {
+        "gain_over_constant": gain,
+        "gain_over_network": own,
+        "rows": float(len(targets)),
+        "spread": spread,
+        "worse": worse,
+        "worse_error": float(lost.std()) / math.sqrt(len(lost)),
+        "own_error": error,
+        "answer": float(answer.mean()),
+        "answer_error": float(answer.std()) / math.sqrt(len(answer)),
+        "alone": float(gains.mean()),
+    }
 
 
 def judge_by_evidence(posterior: Posterior, targets: Tensor) -> dict[str, float]:
@@ -117,20 +138,20 @@ def judge_by_evidence(posterior: Posterior, targets: Tensor) -> dict[str, float]
     The evidence of the constant model is BIC's: its log-likelihood less ½·log N a parameter.
     """
     points, task = len(targets), posterior.surface.likelihood.task
-    scores, _ = _constant(task, targets, targets)
+    scores, _ = constant_scores(task, targets, targets)
     parameters = int(targets.max()) if task == "classification" else 2 * targets.shape[-1]
     constant = float(scores.sum()) - 0.5 * parameters * math.log(points)
     gain = (posterior.log_marginal_likelihood - constant) / points
     if gain < 0:
         _warn(
             f"{points} rows are too few to hold some out, and by the evidence the network explains "
-            f"them worse than {_constant_name(task)} ({gain:+.3f} nats a row): do not trust it. "
+            f"them worse than {constant_name(task)} ({gain:+.3f} nats a row): do not trust it. "
             "Give more rows, other features, or a smaller network"
         )
     return {"gain_over_constant": gain, "rows": 0.0}
 
 
-def _constant(task: str, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+def constant_scores(task: str, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
     """Log scores and errors of N(mean, variance), or of the class frequencies, at each target."""
     if task == "classification":
         labels, given = targets.long().reshape(-1), known.long().reshape(-1)
@@ -144,9 +165,9 @@ def _constant(task: str, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor
     return scores.sum(-1).double(), squares.mean(-1).double()
 
 
-def _constant_name(task: str) -> str:
+def constant_name(task: str) -> str:
     return "the class frequencies" if task == "classification" else "the mean"
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, WorseThanBaselineWarning, stacklevel=6)  # the caller of `fit`
+    warnings.warn(message, WorseThanBaselineWarning, stacklevel=5)  # the caller of `fit`

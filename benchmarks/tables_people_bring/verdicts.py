@@ -1,0 +1,74 @@
+"""Which warnings were missing and which were false, as tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tables import markdown
+
+Case = dict[str, Any]
+SIGNIFICANT = 2  # standard errors
+
+
+def read_cases(folder: Path) -> dict[str, list[Case]]:
+    """All finished cases of each table, by seed."""
+    found: dict[str, list[Case]] = {}
+    for path in sorted(folder.glob("*/*.json")):
+        case = json.loads(path.read_text(encoding="utf-8"))
+        found.setdefault(case["table"], []).append(case)
+    return found
+
+
+def worse(case: Case, than: str = "over_constant") -> bool:
+    """By its log score or by its errors, significantly."""
+    return any(gain < -SIGNIFICANT * error for gain, error in case[than].values())
+
+
+def better(case: Case, than: str = "over_constant") -> bool:
+    """By its log score, significantly, and not worse by its errors."""
+    gain, error = case[than]["log_score"]
+    return gain > SIGNIFICANT * error and not worse(case, than)
+
+
+def missing(case: Case) -> bool:
+    return worse(case) and not case["warned"]
+
+
+def false(case: Case) -> bool:
+    return better(case) and bool(case["warned"])
+
+
+def table(cases: dict[str, list[Case]]) -> str:
+    """One line for each table."""
+    head = ["table", "rows × columns", "gain (nats)", "better", "worse", "warned", "missing"]
+    head += ["false", "over the network", "seconds"]
+    lines = []
+    for name, own in cases.items():
+        gain = sum(case["over_constant"]["log_score"][0] for case in own) / len(own)
+        beyond = sum(case["over_network"]["log_score"][0] for case in own) / len(own)
+        counts = (sum(map(test, own)) for test in (better, worse, _warned, missing, false))
+        size = f"{own[0]['rows']} × {own[0]['columns']}"
+        seconds = max(case["seconds"] for case in own)
+        lines.append(
+            [name, size, f"{gain:+.2f}", *map(str, counts), f"{beyond:+.3f}", f"{seconds:.0f}"]
+        )
+    return markdown(head, lines)
+
+
+def summary(cases: dict[str, list[Case]]) -> str:
+    """The two counts that matter."""
+    every = [case for own in cases.values() for case in own]
+    good = sum(map(better, every))
+    return (
+        f"{len(every)} cases: {sum(map(worse, every))} are significantly worse than a constant "
+        f"answer, {sum(map(missing, every))} of them without a warning; {good} are significantly "
+        f"better, {sum(map(false, every))} of them with a false warning"
+        + (f" ({sum(map(false, every)) / good:.0%})." if good else ".")
+        + f" Worse than the network alone: {sum(worse(case, 'over_network') for case in every)}."
+    )
+
+
+def _warned(case: Case) -> bool:
+    return bool(case["warned"])
