@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -42,25 +41,9 @@ def _drawn(
     return lambda random, rows: (draw(random, rows), draw(random, 1000))
 
 
-def _uci(name: str) -> Rows:
-    with (_data() / "uci" / f"{name}.csv").open(newline="") as stream:
-        _, *table = csv.reader(stream)
-    return np.array([row[:-1] for row in table], float), np.array([row[-1] for row in table])
-
-
-def _uci_regression(name: str) -> Rows:
-    with np.load(_data() / "uci_regression" / f"{name}.npz") as stored:
+def _yacht() -> Rows:
+    with np.load(Path(os.environ["DIMS_DATA"]) / "uci_regression" / "yacht.npz") as stored:
         return stored["inputs"].astype(float), stored["targets"].astype(float)
-
-
-def _data() -> Path:
-    return Path(os.environ["DIMS_DATA"])
-
-
-def _digits() -> Rows:
-    """The fifteen pixels that vary most."""
-    x, y = datasets.load_digits(return_X_y=True)
-    return x[:, np.argsort(-x.var(axis=0))[:15]], y
 
 
 def _sine(random: RandomState, rows: int) -> Rows:
@@ -110,18 +93,15 @@ PROBLEMS = {
     "wide, 30 columns": Problem("regression", 60, _drawn(_wide)),
     "weak signal": Problem("regression", 150, _drawn(_weak)),
     "skewed prices": Problem("regression", 200, _drawn(_outliers)),
-    "yacht": Problem("regression", 100, _split(lambda: _uci_regression("yacht"))),
+    "yacht": Problem("regression", 100, _split(_yacht)),
     "diabetes": Problem("regression", 300, _split(lambda: datasets.load_diabetes(return_X_y=True))),
-    "red wine quality": Problem("regression", 800, _split(lambda: _uci_regression("wine_red"))),
     "friedman": Problem("regression", 3000, _drawn(_friedman)),
     "iris": Problem("classification", 40, _split(lambda: datasets.load_iris(return_X_y=True))),
     "wine": Problem("classification", 100, _split(lambda: datasets.load_wine(return_X_y=True))),
-    "glass": Problem("classification", 120, _split(lambda: _uci("glass"))),
     "breast cancer": Problem(
         "classification", 300, _split(lambda: datasets.load_breast_cancer(return_X_y=True))
     ),
     "rare class": Problem("classification", 250, _drawn(_rare)),
-    "digits": Problem("classification", 250, _split(_digits)),
     "noise, 40 rows": Problem("regression", 40, _drawn(_noise)),
     "noise, 300 rows": Problem("regression", 300, _drawn(_noise)),
     "noise classes, 40 rows": Problem("classification", 40, _drawn(_noise_classes)),

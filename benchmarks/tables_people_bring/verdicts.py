@@ -10,6 +10,7 @@ from tables import markdown
 
 Case = dict[str, Any]
 SIGNIFICANT = 2  # standard errors
+NEGLIGIBLE = 0.01  # nats a row: an answer that is a constant has no error bars, and no gain either
 
 
 def read_cases(folder: Path) -> dict[str, list[Case]]:
@@ -26,10 +27,10 @@ def worse(case: Case, than: str = "over_constant") -> bool:
     return any(gain < -SIGNIFICANT * error for gain, error in case[than].values())
 
 
-def better(case: Case, than: str = "over_constant") -> bool:
-    """By its log score, significantly, and not worse by its errors."""
-    gain, error = case[than]["log_score"]
-    return gain > SIGNIFICANT * error and not worse(case, than)
+def better(case: Case, least: float = NEGLIGIBLE) -> bool:
+    """By its log score, significantly and by more than nothing, and not worse by its errors."""
+    gain, error = case["over_constant"]["log_score"]
+    return gain > max(least, SIGNIFICANT * error) and not worse(case)
 
 
 def missing(case: Case) -> bool:
@@ -61,11 +62,14 @@ def summary(cases: dict[str, list[Case]]) -> str:
     """The two counts that matter."""
     every = [case for own in cases.values() for case in own]
     good = sum(map(better, every))
+    any_gain = [case for case in every if better(case, least=0.0)]
     return (
         f"{len(every)} cases: {sum(map(worse, every))} are significantly worse than a constant "
         f"answer, {sum(map(missing, every))} of them without a warning; {good} are significantly "
         f"better, {sum(map(false, every))} of them with a false warning"
         + (f" ({sum(map(false, every)) / good:.0%})." if good else ".")
+        + f" (Counting gains below {NEGLIGIBLE} nats a row too: {sum(map(_warned, any_gain))} of "
+        f"{len(any_gain)}.)"
         + f" Worse than the network alone: {sum(worse(case, 'over_network') for case in every)}."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
-from dims.estimators.care import Rows, judge, judge_by_evidence, split_rows, train_for_best_length
+from dims.estimators.care import Rows, judge, split_rows, train_for_best_length
 from dims.estimators.network import untrained
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.shapes import check_integer, check_positive
@@ -28,6 +28,8 @@ from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import DiMS, Sampler
 
 __all__ = ["Checked", "DimsEstimator"]
+
+Self = TypeVar("Self", bound="DimsEstimator")
 
 # Of "dims": by then single draws are good and still differ; at 10 held-out scores are the same on
 # the tables of benchmarks/tables_people_bring, at three times the cost.
@@ -90,10 +92,11 @@ class DimsEstimator(BaseEstimator):
         posterior_: What `dims.fit` returned, in float64.
         draws_: What `Posterior.sample` returned.
         epochs_: Steps of Adam that were taken.
-        judgement_: Gains in nats a row: "gain_over_constant" is that over the mean or the class
-            frequencies, "gain_over_network" that of weighing, "rows" the number of held-out rows
-            (0: by the evidence). `fit` warns where the first is within its standard error of 0, or
-            the second far below 0.
+        judgement_: "evidence_over_constant", the log evidence less that of the mean or of the class
+            frequencies; "rows", the number of held-out rows, and if there are some, in nats a row,
+            "gain_over_constant" and "gain_over_network", the decrease "error_saved" of squared
+            errors or wrong classes, and the standard errors of all three ("..._error"). `fit` warns
+            where they do not support the answer.
         n_features_in_: Number of features seen in `fit`.
     """
 
@@ -154,7 +157,7 @@ class DimsEstimator(BaseEstimator):
         """Set parameters by name, as every scikit-learn estimator does."""
         return super().set_params(**params)
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Self:
+    def fit(self: Self, X: Any, y: Any, **refused: Any) -> Self:
         """Train, fit the posterior, and draw.
 
         Args:
@@ -184,7 +187,7 @@ class DimsEstimator(BaseEstimator):
             progress=bool(self.verbose),
         )
         self._sample(made.draw_seed)
-        self._judge()
+        self.judgement_ = judge(self.posterior_, self.draws_)
         return self
 
     def train(self, X: Any, y: Any) -> tuple[nn.Module, tuple[Tensor, Tensor], str]:
@@ -200,7 +203,7 @@ class DimsEstimator(BaseEstimator):
         made = self._trained(self._checked(X, y))
         return made.network, (made.inputs, made.targets), made.task
 
-    def network_only(self) -> Self:
+    def network_only(self: Self) -> Self:
         """A copy that predicts by the trained network alone, to compare with.
 
         Returns:
@@ -250,20 +253,6 @@ class DimsEstimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,  # the caller of `fit`
             )
-
-    def _judge(self) -> None:
-        """Is it worse than the mean, the class frequencies, or the network alone? Then warn."""
-        unseen, known = self.posterior_.validation, self.posterior_.surface.data.targets
-        if unseen is None:
-            self.judgement_ = judge_by_evidence(self.posterior_, known)
-        else:
-            assert isinstance(unseen.inputs, Tensor)
-            self.judgement_ = judge(self.draws_, unseen.inputs, unseen.targets, known)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self.judgement_["evidence"] = judge_by_evidence(self.posterior_, known)[
-                    "gain_over_constant"
-                ]
 
     def _train(
         self,

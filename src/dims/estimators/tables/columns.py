@@ -32,8 +32,7 @@ DATES: tuple[str, ...] = (
 DATES += ("%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y", "%Y-%m")
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", "T%H:%M:%SZ")
 IDENTIFIER = re.compile(
-    r"(?:.*[\s_.-])?(?:id|ids|uuid|guid|key|index|nr|no|number|row|column \d+)|.*[a-z]I[dD]",
-    re.IGNORECASE,
+    r"(?i:(?:.*[\s_.-])?(?:id|ids|uuid|guid|key|index|nr|no|number|row|column \d+))|.*[a-z]I[dD]"
 )
 
 

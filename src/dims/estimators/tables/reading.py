@@ -35,7 +35,7 @@ class Format:
 
     separator: str = ","
     decimal: str = "."
-    encoding: str = "utf-8-sig"
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,9 @@ def _find_format(content: bytes) -> Format:
 def _encoding_of(content: bytes) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
-    for encoding in ("utf-8-sig", "cp1252"):
+    if content[:3] == b"\xef\xbb\xbf":
+        return "utf-8-sig"
+    for encoding in ("utf-8", "cp1252"):
         try:
             content.decode(encoding)
             return encoding
@@ -209,6 +211,8 @@ def _with_names(path: Path, cells: pd.DataFrame, format: Format) -> TextTable:
     text = cells.apply(lambda column: column.str.strip()).astype("object")
     filled = (text != "").any(axis=1).to_numpy()
     text, lines = text[filled], lines[filled]
+    if text.empty:
+        raise TableError(f"{shown(path)} is empty")
     names = [name or f"column {place + 1}" for place, name in enumerate(text.iloc[0])]
     if len(names) < 2:
         raise TableError(f"{shown(path)} has one column; separate them with , ; | or tabs")
