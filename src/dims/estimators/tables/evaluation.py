@@ -83,12 +83,14 @@ class Evaluation:
         said = []
         for name, other in others:
             gain, error = _gain(own.log_scores - other.log_scores)
-            # The network's answer is nearly the same, so that chance decides more often.
-            worse = gain < (-error if name == "network alone" else 0)
-            if worse or (own.errors.mean() > other.errors.mean() and name != "network alone"):
+            network = name == "network alone"  # nearly the same answer: chance decides more often
+            worse = (
+                gain < -error if network else gain < 0 or own.errors.mean() > other.errors.mean()
+            )
+            if worse:
                 said.append(
-                    f"WARNING: on these rows the answer is worse than the {name} "
-                    f"({gain:+.3f} ± {error:.3f} nats a row): do not trust it."
+                    f"WARNING: on these rows the answer is worse than the {name} ({gain:+.3f} ± "
+                    f"{error:.3f} nats a row): {'prefer that' if network else 'do not trust it'}."
                 )
         rows = len(own.covered)
         low = LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / rows)
