@@ -382,5 +382,13 @@ except ImportError as error:
     assert "pip install 'dims[sklearn]'" in str(error), error
 else:
     raise AssertionError("no ImportError")
+del sys.modules["sklearn"]
+sys.modules["pandas"] = None
+try:
+    import dims.estimators.tables
+except ImportError as error:
+    assert "pip install 'dims[tables]'" in str(error), error
+else:
+    raise AssertionError("no ImportError")
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

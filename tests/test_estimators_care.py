@@ -97,7 +97,8 @@ def test_held_out_rows_see_an_answer_worse_than_a_constant(task: str) -> None:
     assert found["gain_over_constant"] < 0
     assert found["rows"] == len(x)
     # Even where the evidence is all for it.
-    assert not trustworthy(found | {"evidence_over_constant": 50.0})
+    sure = {"evidence_over_constant": 50.0, "gain_on_training_rows": 1.0}
+    assert not trustworthy(found | sure)
 
 
 FOUND = {
@@ -109,6 +110,7 @@ FOUND = {
     "gain_over_network": 0.0,
     "gain_over_network_error": 0.01,
     "evidence_over_constant": 0.0,
+    "gain_on_training_rows": 0.4,
 }
 
 
@@ -126,6 +128,10 @@ FOUND = {
         ({"gain_over_network": -0.005, "gain_over_network_error": 0.001}, ""),
         ({"rows": 0.0}, "too few rows to hold some out"),
         ({"rows": 0.0, "evidence_over_constant": 4.0}, ""),
+        (
+            {"rows": 0.0, "evidence_over_constant": 4.0, "gain_on_training_rows": -0.1},
+            "-0.100 nats a row on training rows",
+        ),
     ],
 )
 def test_what_is_warned_about(change: dict[str, float], complaint: str) -> None:
@@ -193,3 +199,15 @@ def test_gains_on_held_out_rows_are_those_of_the_estimator(model: dims.DimsRegre
 def test_a_fraction_outside_its_range_is_refused() -> None:
     with pytest.raises(ValueError, match="validation_fraction: must lie in"):
         dims.DimsRegressor(**QUICK, validation_fraction=1.0).fit(*table(20, noise_only=False))
+
+
+@pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
+def test_draws_that_do_not_fit_the_few_rows_are_warned_about() -> None:
+    """A line of forty points is learned, but Laplace draws at a slope leave it far behind."""
+    x = np.linspace(0, 10, 40)[:, None]
+    y = 5 * np.exp(-x[:, 0] / 3) + 0.2 * np.random.RandomState(0).randn(40)
+    given = QUICK | {"hidden": (16,), "epochs": 100, "refine": False}
+    with pytest.warns(dims.WorseThanBaselineWarning, match="nats a row on training rows"):
+        model = dims.DimsRegressor(**given).fit(x, y)
+    assert model.judgement_["evidence_over_constant"] > 3
+    assert model.network_only().score(x, y) > 0.9

@@ -93,10 +93,11 @@ class DimsEstimator(BaseEstimator):
         draws_: What `Posterior.sample` returned.
         epochs_: Steps of Adam that were taken.
         judgement_: "evidence_over_constant", the log evidence less that of the mean or of the class
-            frequencies; "rows", the number of held-out rows, and if there are some, in nats a row,
-            "gain_over_constant" and "gain_over_network", the decrease "error_saved" of squared
-            errors or wrong classes, and the standard errors of all three ("..._error"). `fit` warns
-            where they do not support the answer.
+            frequencies; "gain_on_training_rows", that of the log score; "rows", the number of
+            held-out rows. If there are some, in nats a row, "gain_over_constant" and
+            "gain_over_network", the decrease "error_saved" of squared errors or wrong classes, and
+            the standard errors of all three ("..._error"). `fit` warns where they do not support
+            the answer.
         n_features_in_: Number of features seen in `fit`.
     """
 

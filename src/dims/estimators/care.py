@@ -95,8 +95,12 @@ def judge(posterior: Posterior, draws: Draws) -> dict[str, float]:
     Returns:
         What was found, as `DimsEstimator` documents it.
     """
-    known = posterior.surface.data.targets
+    data = posterior.surface.data
+    known = data.targets
     found = {"evidence_over_constant": evidence_gain(posterior, known), "rows": 0.0}
+    constant, _ = constant_scores(posterior.surface.likelihood.task, known, known)
+    seen = -nll_rows(draws.predict(data.inputs), known) - constant
+    found["gain_on_training_rows"] = float(seen.mean())
     if posterior.validation is not None:
         rows = posterior.validation
         assert isinstance(rows.inputs, Tensor)
@@ -110,6 +114,8 @@ def judge(posterior: Posterior, draws: Draws) -> dict[str, float]:
 def trustworthy(found: Mapping[str, float]) -> bool:
     """Whether an answer is better than a constant one, by all that is known."""
     supported = found["evidence_over_constant"] > CLEAR_EVIDENCE
+    if found["gain_on_training_rows"] < 0:  # the evidence speaks of the network, not of the draws
+        return False
     if not found["rows"]:
         return supported
     gain, gain_error = found["gain_over_constant"], found["gain_over_constant_error"]
@@ -163,6 +169,8 @@ def complaint_about(found: Mapping[str, float], task: str) -> str:
     """Why an answer should not be trusted; "" where it may be."""
     rows = f"{found['rows']:.0f} held-out rows"
     evidence = f"log evidence {found['evidence_over_constant']:+.1f} nats over it"
+    if found["gain_on_training_rows"] < 0:
+        evidence += f", {found['gain_on_training_rows']:+.3f} nats a row on training rows"
     if not trustworthy(found):
         grounds = f"by the evidence ({evidence}), and there are too few rows to hold some out"
         if found["rows"]:

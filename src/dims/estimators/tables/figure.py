@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dims.estimators.tables.typed import Table
 __all__ = ["picture"]
 
 GREEN, RED = "#009E73", "#D55E00"
+WIDE = 105  # letters of a line of the title
 
 
 def picture(
@@ -41,7 +43,9 @@ def picture(
         _show_curve(axis, model, known, held_out, target)
     else:
         _show_rows(axis, model, held_out, target)
-    axis.set_title(title, fontsize=7, loc="left", parse_math=False, family="monospace")
+    # Columns of numbers keep their spaces; only longer lines are wrapped.
+    lines = [p for line in title.splitlines() for p in ([line], wrap(line, WIDE))[len(line) > WIDE]]
+    axis.set_title("\n".join(lines), fontsize=7, loc="left", parse_math=False, family="monospace")
     axis.legend()
     figure.savefig(path, dpi=130)
     plt.close(figure)
