@@ -28,7 +28,7 @@ OUT = Path(__file__).parents[2] / "results" / "benchmarks" / "tables_people_brin
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=range(5))
+    parser.add_argument("--seeds", nargs="+", type=int, default=range(10))
     parser.add_argument("--max-time", type=float, help="of the motion; the default without it")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="print what is finished, run nothing")

@@ -10,6 +10,7 @@ from tables import markdown
 
 Case = dict[str, Any]
 SIGNIFICANT = 2  # standard errors
+CONFIRMING = 5  # the first seed that had no part in choosing the rule
 NEGLIGIBLE = 0.01  # nats a row: an answer that is a constant has no error bars, and no gain either
 
 
@@ -59,18 +60,29 @@ def table(cases: dict[str, list[Case]]) -> str:
 
 
 def summary(cases: dict[str, list[Case]]) -> str:
-    """The two counts that matter."""
+    """The two counts that matter, for the seeds that chose the rule and for those that confirm it."""
     every = [case for own in cases.values() for case in own]
-    good = sum(map(better, every))
-    any_gain = [case for case in every if better(case, least=0.0)]
+    chosen = [case for case in every if case["seed"] < CONFIRMING]
+    return "\n".join(
+        f"{name}: {_counts(part)}"
+        for name, part in (
+            (f"Seeds below {CONFIRMING}, on which the rule was chosen", chosen),
+            ("Others, which confirm it", [case for case in every if case not in chosen]),
+        )
+        if part
+    )
+
+
+def _counts(cases: list[Case]) -> str:
+    good, wrong = sum(map(better, cases)), sum(map(false, cases))
+    any_gain = [case for case in cases if better(case, least=0.0)]
     return (
-        f"{len(every)} cases: {sum(map(worse, every))} are significantly worse than a constant "
-        f"answer, {sum(map(missing, every))} of them without a warning; {good} are significantly "
-        f"better, {sum(map(false, every))} of them with a false warning"
-        + (f" ({sum(map(false, every)) / good:.0%})." if good else ".")
-        + f" (Counting gains below {NEGLIGIBLE} nats a row too: {sum(map(_warned, any_gain))} of "
-        f"{len(any_gain)}.)"
-        + f" Worse than the network alone: {sum(worse(case, 'over_network') for case in every)}."
+        f"{len(cases)} cases. {sum(map(worse, cases))} are significantly worse than a constant "
+        f"answer, {sum(map(missing, cases))} of them without a warning. {good} are significantly "
+        f"better, {wrong} of them with a false warning ({wrong / len(cases):.0%} of all cases; "
+        f"{sum(map(_warned, any_gain))} of {len(any_gain)} if gains below {NEGLIGIBLE} nats a row "
+        f"count too). {sum(worse(case, 'over_network') for case in cases)} are significantly worse "
+        "than the network alone."
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.random import RandomState
 
+from dims.estimators.care import complaint_about
 from tables_people_bring.__main__ import OUT, run
 from tables_people_bring.cases import constant
 from tables_people_bring.problems import PROBLEMS
@@ -26,7 +26,7 @@ def test_cases_run_once_and_are_counted(tmp_path, capsys):
     assert capsys.readouterr().out == ""
     cases = read_cases(tmp_path)
     assert set(cases) == set(names)
-    assert summary(cases).startswith("2 cases")
+    assert "2 cases" in summary(cases)
     assert table(cases).count("\n") == 3
 
 
@@ -66,10 +66,18 @@ def test_the_constant_answer():
     assert errors.tolist() == [0, 1]
 
 
-def test_the_results_keep_their_promise():
-    """No bad answer without a warning, and at most a tenth of good ones with one."""
-    cases = [each for own in read_cases(OUT).values() for each in own]
+@pytest.mark.parametrize("seeds", [range(5), range(5, 10)], ids=["chosen", "confirmed"])
+def test_the_results_keep_their_promise(seeds):
+    """No bad answer without a warning, and at most a tenth of all cases with a false one."""
+    cases = [each for own in read_cases(OUT).values() for each in own if each["seed"] in seeds]
     assert len(cases) == 5 * len(PROBLEMS)
     assert [(each["table"], each["seed"]) for each in cases if missing(each)] == []
-    assert sum(map(false, cases)) <= 0.1 * sum(map(better, cases))
-    json.dumps(cases)
+    assert sum(map(false, cases)) <= 0.1 * len(cases)
+
+
+def test_the_stored_warnings_are_those_of_the_rule():
+    """A change of the rule is counted anew without fitting anything again."""
+    for own in read_cases(OUT).values():
+        for each in own:
+            said = complaint_about(each["judgement"], PROBLEMS[each["table"]].task)
+            assert [said] * bool(said) == each["warned"] + each["warned_of_network"]
