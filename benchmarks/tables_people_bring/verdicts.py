@@ -60,7 +60,7 @@ def table(cases: dict[str, list[Case]]) -> str:
 
 
 def summary(cases: dict[str, list[Case]]) -> str:
-    """The two counts that matter, for the seeds that chose the rule and for those that confirm it."""
+    """The counts that matter, for seeds that chose the rule and for those that confirm it."""
     every = [case for own in cases.values() for case in own]
     chosen = [case for case in every if case["seed"] < CONFIRMING]
     return "\n".join(
