@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -31,6 +32,9 @@ FAST: dict[str, Any] = {
     "settle": "none",
     "certify": False,
 }
+# scikit-learn's checks fit a hundred times; what they check does not depend on the sampler.
+CHECKED = {"hidden": (2,), "epochs": 30, "learning_rate": 0.1, "draws": 2, "method": "la"}
+CHECKED |= {"refine": False}
 UNREFINED = FAST | {"hidden": (2,), "epochs": 40, "draws": 2, "max_time": 0.05, "refine": False}
 
 EXPECTED_FAILURES: dict[type, dict[str, str]] = {DimsClassifier: {}, DimsRegressor: {}}
@@ -57,7 +61,7 @@ def sine(points: int = 60) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("kind", [DimsClassifier, DimsRegressor])
 def test_scikit_learn_accepts_the_estimator(kind):
     results = check_estimator(
-        kind(**UNREFINED),
+        kind(**CHECKED),
         expected_failed_checks=EXPECTED_FAILURES[kind],
         on_fail=None,
         on_skip=None,
@@ -83,9 +87,18 @@ def test_classifier_learns_moons(method):
     assert model.draws_.method == method
 
 
-def test_regressor_learns_a_sine_in_the_units_of_y():
-    x, y = sine()
-    model = DimsRegressor(**FAST | {"epochs": 300}, random_state=0).fit(x, y)
+@pytest.fixture(scope="module")
+def regressor() -> DimsRegressor:
+    return DimsRegressor(**FAST | {"epochs": 300, "draws": 10}, random_state=0).fit(*sine())
+
+
+@pytest.fixture(scope="module")
+def classifier() -> DimsClassifier:
+    return DimsClassifier(**FAST, random_state=0).fit(*moons())
+
+
+def test_regressor_learns_a_sine_in_the_units_of_y(regressor):
+    (x, y), model = sine(), regressor
     mean, std = model.predict(x, return_std=True)
     assert model.score(x, y) > 0.9
     assert np.array_equal(mean, model.predict(x))
@@ -93,12 +106,96 @@ def test_regressor_learns_a_sine_in_the_units_of_y():
     assert 0.8 < np.mean(np.abs(y - mean) < 2 * std) <= 1.0
 
 
-def test_uncertainty_grows_away_from_the_data():
-    x, y = sine()
-    model = DimsRegressor(**FAST | {"draws": 10}, random_state=0).fit(x, y)
+def test_uncertainty_grows_away_from_the_data(regressor):
+    model = regressor
     _, inside = model.predict([[950.0], [1000.0], [1050.0]], return_std=True)
     _, outside = model.predict([[500.0], [1500.0]], return_std=True)
     assert outside.min() > 1.5 * inside.max()
+    known, strange = model.score_samples([[1000.0], [1500.0]])
+    assert known > strange
+
+
+def test_intervals_and_quantiles_are_those_of_the_mixture_in_the_units_of_y(regressor):
+    """Simulated targets of the weighted draws fall below a quantile as often as it says."""
+    (x, _), model = sine(), regressor
+    low, high = model.interval(x, 0.9)
+    np.testing.assert_allclose(low, model.quantile(x, 0.05))
+    predictive = model.draws_.predict(torch.as_tensor(x))
+    weights = torch.full((len(predictive.outputs),), 1.0, dtype=torch.float64)
+    weights = weights if predictive.weights is None else predictive.weights
+    torch.manual_seed(0)
+    chosen = torch.multinomial(weights, 20000, replacement=True)
+    means = predictive.outputs[chosen, :, 0]
+    y = (means + predictive.noise_std * torch.randn_like(means)).numpy()
+    y = y * model.target_scale_ + model.target_mean_
+    np.testing.assert_allclose((y < low).mean(axis=0), 0.05, atol=0.01)
+    np.testing.assert_allclose((y > high).mean(axis=0), 0.05, atol=0.01)
+
+
+def test_score_samples_are_log_densities_in_the_units_of_y(regressor):
+    """They integrate to 1, and agree with the metric of `draws_` but for the change of units."""
+    (x, y), model = sine(), regressor
+    grid = np.linspace(-150, 50, 4001)
+    density = np.exp(model.score_samples(np.full((4001, 1), 1020.0), grid))
+    assert density.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-6)
+    standard = (y - model.target_mean_) / model.target_scale_
+    nll = model.draws_.predict(torch.as_tensor(x)).metrics(standard[:, None])
+    nll = nll["ensemble"]["nll"]
+    expected = -nll - np.log(model.target_scale_[0])
+    assert model.score_samples(x, y).mean() == pytest.approx(expected)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score_samples(x, y[:-1])
+
+
+def test_score_samples_of_classes(classifier):
+    (x, y), model = moons(), classifier
+    probabilities = model.predict_proba(x)
+    scores = model.score_samples(x, y)
+    np.testing.assert_allclose(scores, np.log(probabilities[np.arange(len(y)), y]))
+    entropy = -(probabilities * np.log(probabilities)).sum(axis=1)
+    np.testing.assert_allclose(model.score_samples(x), -entropy, atol=1e-12)
+    assert np.isneginf(model.score_samples(x[:1], [7])).all()
+
+
+def test_the_network_alone_can_be_compared_with(regressor):
+    (x, _), model = sine(), regressor
+    alone = model.network_only()
+    network = model.posterior_.surface.module
+    outputs = network(torch.as_tensor(x)).detach().numpy()[:, 0]
+    expected = outputs * model.target_scale_ + model.target_mean_
+    np.testing.assert_allclose(alone.predict(x), expected)
+    assert len(model.draws_) == 10
+
+
+def test_training_alone_gives_what_fit_starts_from(regressor):
+    x, y = sine()
+    module, (inputs, targets), task = DimsRegressor(**regressor.get_params()).train(x, y)
+    surface = regressor.posterior_.surface
+    assert task == "regression"
+    assert torch.equal(inputs, surface.data.inputs)
+    assert torch.equal(targets, surface.data.targets)
+    for mine, theirs in zip(module.parameters(), surface.module.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_weights_of_rows_are_refused_with_a_reason():
+    x, y = sine()
+    model = DimsRegressor(**FAST)
+    with pytest.raises(TypeError, match=r"sample_weight: the loss .* counts every row once"):
+        model.fit(x, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(TypeError, match="unknown arguments weights"):
+        model.fit(x, y, weights=1)
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_names_of_features_are_kept_and_checked():
+    x, y = sine()
+    frame = pd.DataFrame({"size": x[:, 0], "other": x[:, 0] ** 2})
+    model = DimsRegressor(**UNREFINED, random_state=0).fit(frame, y)
+    assert list(model.feature_names_in_) == ["size", "other"]
+    assert model.predict(frame).shape == (60,)
+    with pytest.raises(ValueError, match="Feature names"):
+        model.predict(frame.rename(columns={"size": "length"}))
 
 
 def test_several_classes_with_names():
@@ -134,9 +231,8 @@ def test_several_outputs_keep_their_own_units():
     assert column.predict(x).shape == (60, 1)
 
 
-def test_draws_take_features_as_they_are():
-    x, y = moons()
-    model = DimsClassifier(**FAST, random_state=0).fit(x, y)
+def test_draws_take_features_as_they_are(classifier):
+    (x, _), model = moons(), classifier
     predictive = model.draws_.predict(torch.as_tensor(x))
     assert np.array_equal(predictive.probabilities.numpy(), model.predict_proba(x))
     assert predictive.mutual_information.shape == (100,)
@@ -182,9 +278,8 @@ def test_settings_reach_the_sampler():
     assert fixed.posterior_.noise_std != 1.0
 
 
-def test_pickle_predicts_the_same():
-    x, y = sine()
-    model = DimsRegressor(**FAST, random_state=0).fit(x, y)
+def test_pickle_predicts_the_same(regressor):
+    (x, _), model = sine(), regressor
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(x), model.predict(x))
 
 
@@ -233,6 +328,7 @@ def test_bad_settings_are_named(given, message):
         DimsClassifier(**FAST | given).fit(*moons(20))
 
 
+@pytest.mark.filterwarnings("ignore::dims.WorseThanBaselineWarning")  # twenty rows
 def test_bad_data_are_refused():
     x, y = moons(20)
     model = DimsClassifier(**FAST, random_state=0)
@@ -284,6 +380,14 @@ try:
     import dims.estimators
 except ImportError as error:
     assert "pip install 'dims[sklearn]'" in str(error), error
+else:
+    raise AssertionError("no ImportError")
+del sys.modules["sklearn"]
+sys.modules["pandas"] = None
+try:
+    import dims.estimators.tables
+except ImportError as error:
+    assert "pip install 'dims[tables]'" in str(error), error
 else:
     raise AssertionError("no ImportError")
 """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
 import warnings
 from typing import Any
@@ -13,9 +11,15 @@ import pytest
 import torch
 
 import dims
-from dims.estimators.care import _constant, judge, judge_by_evidence, split_rows
+from dims.estimators.care import (
+    complaint_about,
+    constant_scores,
+    evidence_gain,
+    held_out_gains,
+    split_rows,
+    trustworthy,
+)
 from dims.model.likelihoods import resolve_likelihood
-from dims.sampling.draws.mixture import Mixture
 
 QUICK: dict[str, Any] = {"hidden": (6,), "method": "la", "draws": 5, "random_state": 0}
 
@@ -36,9 +40,12 @@ def test_rows_are_split_into_three_parts_without_overlap() -> None:
     assert [len(part) for part in few] == [60, 0, 0]
 
 
-def test_a_good_answer_is_weighed_and_not_warned_about() -> None:
-    x, y = table(200, noise_only=False)
-    model = dims.DimsRegressor(**QUICK, epochs=200).fit(x, y)
+@pytest.fixture(scope="module")
+def model() -> dims.DimsRegressor:
+    return dims.DimsRegressor(**QUICK, epochs=100).fit(*table(200, noise_only=False))
+
+
+def test_a_good_answer_is_weighed_and_not_warned_about(model: dims.DimsRegressor) -> None:
     assert model.judgement_["gain_over_constant"] > 0.3
     assert model.judgement_["rows"] == 20
     assert model.draws_.mixture is not None
@@ -46,16 +53,17 @@ def test_a_good_answer_is_weighed_and_not_warned_about() -> None:
     assert model.posterior_.surface.points == 180
 
 
-@pytest.mark.filterwarnings("ignore::dims.WorseThanBaselineWarning")
 def test_training_stops_where_held_out_rows_are_best() -> None:
     """More than a hundred weights and 80 noisy rows: long training only fits the noise."""
     x, y = table(100, noise_only=False)
     given = QUICK | {"hidden": (20,), "weight_decay": 0.0, "learning_rate": 0.05}
     y = y + 1.5 * np.random.RandomState(1).randn(100)
     model = dims.DimsRegressor(**given, epochs=300)
-    model.fit(x, y)
+    model.train(x, y)
     assert 1 <= model.epochs_ < 150
-    assert dims.DimsRegressor(**given, epochs=20, validation_fraction=0).fit(x, y).epochs_ == 20
+    unsplit = dims.DimsRegressor(**given, epochs=20, validation_fraction=0)
+    unsplit.train(x, y)
+    assert unsplit.epochs_ == 20
 
 
 @pytest.mark.parametrize("rows", [200, 50])
@@ -83,51 +91,77 @@ def nonsense(task: str) -> tuple[dims.Draws, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_an_answer_worse_than_a_constant_is_warned_about(task: str) -> None:
+def test_held_out_rows_see_an_answer_worse_than_a_constant(task: str) -> None:
     draws, x, y = nonsense(task)
-    name = "the mean" if task == "regression" else "the class frequencies"
-    with pytest.warns(dims.WorseThanBaselineWarning, match=f"not better than {name}"):
-        found = judge(draws.stacked((x, y)), x, y, y)
+    found = held_out_gains(draws.stacked((x, y)), x, y, y)
     assert found["gain_over_constant"] < 0
+    assert found["rows"] == len(x)
+    # Even where the evidence is all for it.
+    sure = {"evidence_over_constant": 50.0, "gain_on_training_rows": 1.0}
+    assert not trustworthy(found | sure)
 
 
-def test_a_loss_by_weighing_is_warned_about() -> None:
-    draws, x, y = nonsense("regression")
-    right = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
-    surface = draws.surface.with_settings()
-    surface.vector = copy.copy(surface.vector)
-    surface.vector.initial = right
-    mixture = Mixture(right, torch.tensor([0.9, 0.1]), 60, -0.2, 0.05)
-    good = dims.Draws.from_parameters(surface, right.repeat(4, 1))
-    with pytest.warns(dims.WorseThanBaselineWarning, match="worse than the network alone"):
-        judge(dataclasses.replace(good, mixture=mixture), x, y, y)
+FOUND = {
+    "rows": 20.0,
+    "gain_over_constant": 0.3,
+    "gain_over_constant_error": 0.1,
+    "error_saved": 0.2,
+    "error_saved_error": 0.1,
+    "gain_over_network": 0.0,
+    "gain_over_network_error": 0.01,
+    "evidence_over_constant": 0.0,
+    "gain_on_training_rows": 0.4,
+}
 
 
-def test_evidence_below_that_of_a_constant_is_warned_about() -> None:
-    draws, x, y = nonsense("regression")
-    given = {"prior_precision": 1.0, "noise_std": 1.0}
-    with pytest.warns(dims.NotAMinimumWarning):
-        posterior = dims.fit(draws.surface.module.requires_grad_(), (x, y), "regression", **given)
-    with pytest.warns(dims.WorseThanBaselineWarning, match="by the evidence"):
-        assert judge_by_evidence(posterior, y)["gain_over_constant"] < 0
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({}, ""),  # three standard errors on held-out rows
+        ({"gain_over_constant": 0.15}, "not clearly better than the mean by 20 held-out rows"),
+        ({"gain_over_constant": 0.15, "evidence_over_constant": 4.0}, ""),
+        ({"gain_over_constant": -0.05, "evidence_over_constant": 4.0}, ""),
+        ({"gain_over_constant": -0.15, "evidence_over_constant": 40.0}, "not clearly better"),
+        ({"error_saved": -0.15, "evidence_over_constant": 40.0}, "not clearly better"),
+        ({"error_saved": -0.05}, "not clearly better"),
+        ({"gain_over_network": -0.05}, "worse than the network alone"),
+        ({"gain_over_network": -0.005, "gain_over_network_error": 0.001}, ""),
+        ({"rows": 0.0}, "too few rows to hold some out"),
+        ({"rows": 0.0, "evidence_over_constant": 4.0}, ""),
+        (
+            {"rows": 0.0, "evidence_over_constant": 4.0, "gain_on_training_rows": -0.1},
+            "-0.100 nats a row on training rows",
+        ),
+    ],
+)
+def test_what_is_warned_about(change: dict[str, float], complaint: str) -> None:
+    said = complaint_about(FOUND | change, "regression")
+    assert (complaint in said) if complaint else not said
+
+
+@pytest.mark.filterwarnings("ignore::dims.EvidenceWarning")  # noise has no best prior
+def test_an_answer_to_noise_is_warned_about() -> None:
+    x, y = table(120, noise_only=True)
+    with pytest.warns(dims.WorseThanBaselineWarning, match="do not trust it"):
+        dims.DimsRegressor(**QUICK, epochs=100).fit(x, y)
 
 
 def test_the_constant_answer_is_the_normal_or_the_frequencies() -> None:
     known = torch.randn(50, 2, dtype=torch.float64) * 3 + 1
     targets = torch.randn(7, 2, dtype=torch.float64)
-    scores, errors = _constant("regression", targets, known)
+    scores, errors = constant_scores("regression", targets, known)
     normal = torch.distributions.Normal(known.mean(0), known.std(0, correction=0))
     torch.testing.assert_close(scores, normal.log_prob(targets).sum(-1))
     torch.testing.assert_close(errors, (targets - known.mean(0)).square().mean(-1))
     labels = torch.tensor([0, 0, 0, 1, 2, 2])
-    scores, errors = _constant("classification", torch.tensor([0, 1, 2]), labels)
+    scores, errors = constant_scores("classification", torch.tensor([0, 1, 2]), labels)
     expected = torch.tensor([4 / 9, 2 / 9, 3 / 9], dtype=torch.float64).log()
     torch.testing.assert_close(scores, expected)
     assert errors.tolist() == [0.0, 1.0, 1.0]
 
 
 def test_the_evidence_of_a_linear_model_judges_as_the_closed_form_does() -> None:
-    """log N(y; 0, σ²I + XXᵀ/δ), beside BIC's evidence of a mean and a variance."""
+    """log N(y; 0, σ²I + XXᵀ/δ), beside the largest likelihood of a mean and a variance."""
     torch.manual_seed(0)
     x = torch.randn(30, 2, dtype=torch.float64)
     y = x @ torch.tensor([[1.0], [-2.0]], dtype=torch.float64) + 0.1 * torch.randn(30, 1)
@@ -138,11 +172,42 @@ def test_the_evidence_of_a_linear_model_judges_as_the_closed_form_does() -> None
     zero = torch.zeros(30, dtype=torch.float64)
     exact = torch.distributions.MultivariateNormal(zero, covariance).log_prob(y[:, 0])
     variance = float(y.var(correction=0))
-    constant = -15 * (1 + math.log(2 * math.pi * variance)) - math.log(30)
-    found = judge_by_evidence(posterior, y)["gain_over_constant"]
-    assert found == pytest.approx((float(exact) - constant) / 30, abs=1e-6)
+    constant = -15 * (1 + math.log(2 * math.pi * variance))
+    assert evidence_gain(posterior, y) == pytest.approx(float(exact) - constant, abs=1e-5)
+
+
+def test_gains_on_held_out_rows_are_those_of_the_estimator(model: dims.DimsRegressor) -> None:
+    """The same numbers by `score_samples`, but for the cross-validation of the weights."""
+    rows = model.posterior_.validation
+    assert rows is not None
+    fresh, truth = rows.inputs.numpy(), rows.targets[:, 0].numpy() * model.target_scale_
+    truth = truth + model.target_mean_
+    own = model.score_samples(fresh, truth)
+    alone = model.network_only().score_samples(fresh, truth)
+    known = model.posterior_.surface.data.targets[:, 0].numpy() * model.target_scale_
+    known = known + model.target_mean_
+    plain = -0.5 * ((truth - known.mean()) ** 2 / known.var() + np.log(2 * np.pi * known.var()))
+    found = model.judgement_
+    gain = (alone - plain).mean() + found["gain_over_network"]
+    assert found["gain_over_constant"] == pytest.approx(gain)
+    error = (own - plain).std(ddof=1) / math.sqrt(len(own))
+    assert found["gain_over_constant_error"] == pytest.approx(error)
+    saved = (truth - known.mean()) ** 2 - (truth - model.predict(fresh)) ** 2
+    assert found["error_saved"] * model.target_scale_[0] ** 2 == pytest.approx(saved.mean())
 
 
 def test_a_fraction_outside_its_range_is_refused() -> None:
     with pytest.raises(ValueError, match="validation_fraction: must lie in"):
         dims.DimsRegressor(**QUICK, validation_fraction=1.0).fit(*table(20, noise_only=False))
+
+
+@pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
+def test_draws_that_do_not_fit_the_few_rows_are_warned_about() -> None:
+    """A line of forty points is learned, but Laplace draws at a slope leave it far behind."""
+    x = np.linspace(0, 10, 40)[:, None]
+    y = 5 * np.exp(-x[:, 0] / 3) + 0.2 * np.random.RandomState(0).randn(40)
+    given = QUICK | {"hidden": (16,), "epochs": 100, "refine": False}
+    with pytest.warns(dims.WorseThanBaselineWarning, match="nats a row on training rows"):
+        model = dims.DimsRegressor(**given).fit(x, y)
+    assert model.judgement_["evidence_over_constant"] > 3
+    assert model.network_only().score(x, y) > 0.9

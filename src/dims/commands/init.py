@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 
 from dims.commands.exits import end
-from dims.commands.table import GAPS, read_table
 from dims.errors import TableError
 
 __all__ = ["init"]
+
+OTHER = {"regression": "classification", "classification": "regression"}
 
 
 def init(
@@ -25,6 +26,9 @@ def init(
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Its column to predict; the last one without it.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="regression or classification; by its values without it.")
     ] = None,
 ) -> None:
     """Write a program to begin with: network, data and likelihood, for `dims sample` or on its own.
@@ -38,9 +42,11 @@ def init(
         end(f"FILE: {name!r} cannot name a module; give a name such as my_run.py")
     if target is not None and csv is None:
         end("--target: it is a column of a table; give --csv too")
+    if task is not None and (csv is None or task not in OTHER):
+        end("--task: regression or classification of a table; give --csv too")
     text, told = _template("entry_template.py", file.stem), ""
     if csv is not None:
-        text, told = _for_table(csv, target, file.stem)
+        text, told = _for_table(csv, target, task, file.stem)
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
@@ -56,29 +62,53 @@ def init(
     )
 
 
-def _for_table(csv: Path, target: str | None, stem: str) -> tuple[str, str]:
-    """The program for a table, and what was found in it."""
+def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tuple[str, str]:
+    """The program for a table, and what was decided about its columns."""
     try:
-        table = read_table(csv, target)
+        from dims.estimators import tables
+    except ImportError as error:
+        end(f"--csv: {error}")
+    try:
+        table = tables.read_text(csv)
+        target = str(table.cells.columns[-1]) if target is None else target
+        if target not in table.cells:
+            there = ", ".join(map(str, table.cells.columns[:20]))
+            end(f"--target: no column {target!r}; there are {there}")
+        chosen = tables.choose_task(table, target)
+        if task is not None:
+            chosen = chosen._replace(kind=task)
+        columns = tables.choose_columns(table, target)
+        kinds = {name: column.kind for name, column in columns.items()}
+        notes = tables.read(csv, kinds, target, chosen.kind, table.format).notes
     except TableError as error:
         end(f"--csv: {error}")
-    other = {"regression": "classification", "classification": "regression"}[table.likelihood]
+    listed = [
+        f"    {_literal(name)}: {_literal(each.kind)},  # {' '.join(each.why.split())}"
+        for name, each in columns.items()
+    ]
     text = _template("csv_template.txt", stem).format(
-        csv=json.dumps(str(csv.resolve()), ensure_ascii=False),
-        inputs=json.dumps(table.inputs, ensure_ascii=False),
-        target=json.dumps(table.target, ensure_ascii=False),
-        likelihood=table.likelihood,
-        other=other,
-        gaps=json.dumps(GAPS),
+        csv=_literal(str(csv.resolve())),
+        separator=_literal(table.format.separator),
+        decimal=_literal(table.format.decimal),
+        encoding=_literal(table.format.encoding),
+        target=_literal(target),
+        task=chosen.kind,
+        task_comment=f'or "{OTHER[chosen.kind]}"; {chosen.why}',
+        columns="\n".join(listed),
     )
-    gaps = f" ({table.gaps} with gaps left out)" if table.gaps else ""
-    told = (
-        f"{table.rows} complete rows{gaps}; {table.likelihood} of {table.target!r} from "
-        f"{', '.join(table.inputs)}.\n"
+    found = {target: tables.Column(f"{chosen.kind} target", chosen.why)} | columns
+    wide, kind = max(map(len, found)), max(len(column.kind) for column in found.values())
+    lines = [f"{name:{wide}}  {each.kind:{kind}}  {each.why}" for name, each in found.items()]
+    head = (
+        f"{len(table.cells)} rows, separator {table.format.separator!r}, decimal sign "
+        f"{table.format.decimal!r}, encoding {table.format.encoding}:"
     )
-    if table.left_out:
-        told += f"Not numbers, left out: {', '.join(table.left_out)}.\n"
-    return text, told
+    return text, "\n".join([head, *(f"  {line}" for line in lines), *notes]) + "\n"
+
+
+def _literal(text: str) -> str:
+    """Python source of a string: a name in a table stays text."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f")
 
 
 def _template(name: str, stem: str) -> str:

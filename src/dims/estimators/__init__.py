@@ -1,28 +1,31 @@
 """`DimsClassifier` and `DimsRegressor`: a small network and its draws, as scikit-learn knows them.
 
 The network is a multilayer perceptron that standardises its own inputs, so `posterior_` and
-`draws_` take features as they are. For regression they speak of standardised targets; `predict`
-answers in the units of y.
+`draws_` take features as they are. For regression they speak of standardised targets; the methods
+of the estimators answer in the units of y. `tables` reads CSV files for them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+import torch
 
 try:
     from sklearn.base import ClassifierMixin, RegressorMixin
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import validate_data
+    from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 except ImportError as error:
     raise ImportError(
         "DimsClassifier and DimsRegressor need scikit-learn; install it with "
         "pip install 'dims[sklearn]'"
     ) from error
 
-from dims.estimators.base import DimsEstimator
+from dims.baselines.row_scores import nll_rows
+from dims.estimators.base import Checked, DimsEstimator
 from dims.prediction.predictive import ClassificationPredictive
 
 __all__ = ["DimsClassifier", "DimsRegressor"]
@@ -40,19 +43,7 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any) -> DimsClassifier:
-        """Train and draw.
-
-        Args:
-            X: Features, (N, D).
-            y: Labels of any kind, (N,).
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: A parameter is out of its range, or y has one class only.
-        """
+    def _checked(self, X: Any, y: Any) -> Checked:
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -61,8 +52,7 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
             raise ValueError(
                 f"y: one class only ({self.classes_[0]!r}); a classifier needs two or more"
             )
-        self._fit(X, labels, 1 if count == 2 else count, "classification")
-        return self
+        return Checked(X, labels, 1 if count == 2 else count, "classification")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The mean probabilities of the draws.
@@ -89,41 +79,56 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
         columns = self.predict_proba(X).argmax(axis=1)
         return self.classes_[columns]
 
+    def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
+        """log p(y|x) of each row; without y its expectation, which is low where the answer is
+        uncertain: −H = Σ_c p_c·log p_c.
+
+        Args:
+            X: Features, (N, D).
+            y: Labels, (N,); a label that was not in the training rows scores −∞.
+
+        Returns:
+            Scores in nats, (N,).
+        """
+        predictive = self._predictive(X)
+        assert isinstance(predictive, ClassificationPredictive)
+        if y is None:
+            return -predictive.entropy.numpy()
+        labels = np.asarray(y)
+        check_consistent_length(predictive.mean, labels)
+        known = np.isin(labels, self.classes_)
+        index = np.searchsorted(self.classes_, np.where(known, labels, self.classes_[0]))
+        return np.where(known, -nll_rows(predictive, torch.from_numpy(index)).numpy(), -np.inf)
+
 
 class DimsRegressor(RegressorMixin, DimsEstimator):
     """Predict by the mean of draws, with an uncertainty; one output or several.
 
-    Outputs are standardised one by one and share the noise of the standardised targets.
+    Outputs are standardised one by one; each has its own noise.
 
     Example:
         >>> model = dims.DimsRegressor(hidden=(8,), draws=30).fit(x, y)
         >>> mean, std = model.predict(x, return_std=True)
+        >>> low, high = model.interval(x, 0.95)
     """
 
     __doc__ += f"\n    {DimsEstimator.__doc__}"
+    __doc__ += """    target_mean_: Mean of each output; `posterior_` and `draws_` see y without it.
+        target_scale_: Standard deviation of each output, which they see as 1.
+    """
 
-    def fit(self, X: Any, y: Any) -> DimsRegressor:
-        """Train and draw.
+    target_mean_: np.ndarray
+    target_scale_: np.ndarray
 
-        Args:
-            X: Features, (N, D).
-            y: Targets, (N,) or (N, outputs).
-
-        Returns:
-            The estimator itself.
-
-        Raises:
-            ValueError: A parameter is out of its range.
-        """
+    def _checked(self, X: Any, y: Any) -> Checked:
         X, y = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, ensure_min_samples=2
         )
         columns = y.reshape(len(y), -1).astype(np.float64)
         scaler = StandardScaler().fit(columns)
-        self._target_mean, self._target_scale = scaler.mean_, scaler.scale_
+        self.target_mean_, self.target_scale_ = scaler.mean_, scaler.scale_
         self._target_shape = y.shape[1:]
-        self._fit(X, scaler.transform(columns), columns.shape[1], "regression")
-        return self
+        return Checked(X, scaler.transform(columns), columns.shape[1], "regression")
 
     def predict(
         self, X: Any, return_std: bool = False
@@ -138,12 +143,63 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
             The mean in the shape of y, or the mean and the standard deviation.
         """
         predictive = self._predictive(X)
-        mean = predictive.mean.numpy() * self._target_scale + self._target_mean
-        mean = mean.reshape(-1, *self._target_shape)
+        mean = self._in_units_of_y(predictive.mean)
         if not return_std:
             return mean
-        std = predictive.variance.sqrt().numpy() * self._target_scale
+        std = predictive.variance.sqrt().numpy() * self.target_scale_
         return mean, std.reshape(mean.shape)
+
+    def quantile(self, X: Any, q: float) -> np.ndarray:
+        """The value that y falls below with probability q, of the mixture of all draws.
+
+        Args:
+            X: Features, (N, D).
+            q: A probability strictly between 0 and 1.
+
+        Returns:
+            Quantiles in the shape of y.
+        """
+        return self._in_units_of_y(self._predictive(X).quantile(float(q)))
+
+    def interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval that holds y with the given probability.
+
+        Args:
+            X: Features, (N, D).
+            level: Probability inside, strictly between 0 and 1.
+
+        Returns:
+            Lower and upper bounds in the shape of y.
+        """
+        low, high = self._predictive(X).interval(level)
+        return self._in_units_of_y(low), self._in_units_of_y(high)
+
+    def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
+        """log p(y|x) of each row, in the units of y; without y what a normal distribution of the
+        same variance expects of it, −½·log(2πe·variance), which is low where the answer is
+        uncertain.
+
+        Args:
+            X: Features, (N, D).
+            y: Targets, (N,) or (N, outputs).
+
+        Returns:
+            Scores in nats, (N,); those of several outputs are summed.
+        """
+        predictive = self._predictive(X)
+        units = float(np.log(self.target_scale_).sum())
+        if y is None:
+            logs = 0.5 * (2 * math.pi * math.e * predictive.variance).log()
+            return -logs.sum(-1).numpy() - units
+        targets = check_array(y, dtype=np.float64, ensure_2d=False)
+        check_consistent_length(predictive.mean, targets)
+        columns = targets.reshape(len(targets), -1)
+        scaled = (columns - self.target_mean_) / self.target_scale_
+        return -nll_rows(predictive, torch.from_numpy(scaled)).numpy() - units
+
+    def _in_units_of_y(self, standardised: Any) -> np.ndarray:
+        values = standardised.numpy() * self.target_scale_ + self.target_mean_
+        return values.reshape(-1, *self._target_shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,1 @@
+"""Tables as people bring them: is a bad answer always warned about, and a good one seldom?"""

@@ -1,0 +1,57 @@
+"""The network of an estimator: a perceptron that standardises its own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor, nn
+
+from dims.model.training import perceptron
+
+__all__ = ["untrained"]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
+
+
+class Standardise(nn.Module):
+    """(x − mean) / scale, with constants."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: np.ndarray, scale: np.ndarray) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean))
+        self.register_buffer("scale", torch.tensor(scale))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.mean) / self.scale
+
+
+def untrained(
+    hidden: Any,
+    activation: Any,
+    features: np.ndarray,
+    outputs: int,
+    generator: torch.Generator,
+) -> nn.Module:
+    """A perceptron for these features, with first weights from the generator.
+
+    Raises:
+        ValueError: The widths or the activation are not known.
+    """
+    if activation not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise ValueError(f"activation: {activation!r} is unknown; there are {known}")
+    listed = isinstance(hidden, Sequence)
+    if not (listed and all(isinstance(width, Integral) and int(width) > 0 for width in hidden)):
+        raise ValueError(f"hidden: expected widths of layers such as (16, 16), got {hidden!r}")
+    widths = [features.shape[1], *map(int, hidden), outputs]
+    layers = perceptron(widths, ACTIVATIONS[activation], generator=generator)
+    scaler = StandardScaler().fit(features)
+    return nn.Sequential(Standardise(scaler.mean_, scaler.scale_), *layers)

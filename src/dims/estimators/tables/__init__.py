@@ -1,0 +1,26 @@
+"""Tables as people bring them: read a CSV file, decide about its columns, prepare, and evaluate.
+
+The program that `dims init --csv` writes uses these functions. Text is read with pandas, and
+columns become numbers with scikit-learn.
+"""
+
+from __future__ import annotations
+
+try:
+    import pandas
+except ImportError as error:
+    raise ImportError(
+        "tables need pandas and scikit-learn; install them with pip install 'dims[tables]'"
+    ) from error
+
+from dims.estimators.tables.columns import Column, choose_columns, choose_task
+from dims.estimators.tables.evaluation import Evaluation, evaluate, predict_file
+from dims.estimators.tables.figure import picture
+from dims.estimators.tables.plainly import in_plain_words
+from dims.estimators.tables.preparation import preparation
+from dims.estimators.tables.reading import Format, TextTable, read_text, write
+from dims.estimators.tables.typed import Table, read, read_inputs
+
+__all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "choose_columns", "choose_task"]
+__all__ += ["evaluate", "in_plain_words", "picture", "predict_file", "preparation", "read"]
+__all__ += ["read_inputs", "read_text", "write"]

@@ -1,0 +1,150 @@
+"""What each column of a table is: numbers, categories, dates, or nothing that a network can use."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dims.errors import TableError
+from dims.estimators.tables.reading import TextTable, parse_numbers
+
+__all__ = ["CATEGORY", "DATE", "LEFT_OUT", "NUMBER", "Column", "choose_columns", "choose_task"]
+__all__ += ["parse_dates"]
+
+NUMBER, CATEGORY, DATE, LEFT_OUT = "number", "category", "date", "leave out"
+
+MAX_CLASSES = 10  # whole numbers of more kinds than this are quantities
+BAD_CELLS = 0.05  # a column of numbers or dates may have so large a part of other cells
+MOST_LEVELS = 0.5  # text with more levels than this part of its cells is no category
+FEW_LEVELS = 10  # which always are
+DATES: tuple[str, ...] = (
+    "%Y-%m-%d",
+    "%d.%m.%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%d-%m-%Y",
+    "%Y/%m/%d",
+    "%d.%m.%y",
+)
+DATES += ("%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y", "%Y-%m")
+CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", "T%H:%M:%SZ")
+IDENTIFIER = re.compile(
+    r"(?i:(?:.*[\s_.-])?(?:id|ids|uuid|guid|key|index|nr|no|number|row|column \d+))|.*[a-z]I[dD]"
+)
+
+
+class Column(NamedTuple):
+    """What is done with a column ("number", "category", "date FORMAT", "leave out"), and why."""
+
+    kind: str
+    why: str
+
+
+def choose_columns(table: TextTable, target: str) -> dict[str, Column]:
+    """A kind for every column beside the target.
+
+    Args:
+        table: The file as text.
+        target: The column to predict.
+
+    Returns:
+        Kinds by the names of columns.
+
+    Raises:
+        TableError: No column can be used.
+    """
+    rows = table.cells[table.cells[target].notna()]
+    inputs = [name for name in rows.columns if name != target]
+    found = {name: _kind(rows[name], table.format.decimal) for name in inputs}
+    first = next(iter(inputs), None)
+    counting = {name for name, column in found.items() if _identifies(column, rows[name], first)}
+    # A table of one input may count its rows: that input is a time or a place.
+    if counting < {name for name, column in found.items() if column.kind != LEFT_OUT}:
+        for name in counting:
+            found[name] = Column(LEFT_OUT, "an identifier: another value in every row")
+    if all(column.kind == LEFT_OUT for column in found.values()):
+        reasons = "; ".join(f"{name}: {column.why}" for name, column in list(found.items())[:5])
+        raise TableError(f"no column beside {target!r} can be used ({reasons})")
+    return found
+
+
+def choose_task(table: TextTable, target: str) -> Column:
+    """ "regression" or "classification", and why."""
+    cells = table.cells[target].dropna()
+    if cells.empty:
+        raise TableError(f"column {target!r} is empty; it cannot be predicted")
+    numbers = parse_numbers(cells, table.format.decimal)
+    kinds = cells.nunique()
+    if kinds == 1:
+        raise TableError(
+            f"column {target!r} has one value only ({cells.iloc[0]!r}); there is nothing to predict"
+        )
+    if not _mostly(numbers):
+        return Column("classification", f"{kinds} classes")
+    values = numbers.dropna()
+    span = f"numbers from {values.min():g} to {values.max():g}"
+    if (values % 1 == 0).all() and values.nunique() <= MAX_CLASSES:
+        why = f"whole numbers of {values.nunique()} kinds"
+        return Column("classification", f"{why}; if their order counts, as in a rating, regression")
+    return Column("regression", span)
+
+
+def parse_dates(cells: pd.Series, form: str) -> pd.Series:
+    """Dates as years with a fraction; NaN where a cell is missing or has another form."""
+    dates = pd.to_datetime(cells, format=form, errors="coerce", utc=True)
+    days = (dates - pd.Timestamp("1970-01-01", tz="UTC")) / pd.Timedelta(days=1)
+    return 1970 + days / 365.25
+
+
+def _kind(cells: pd.Series, decimal: str) -> Column:
+    known = cells.dropna()
+    gaps = f", {len(cells) - len(known)} missing" if len(known) < len(cells) else ""
+    levels = known.nunique()
+    if levels < 2:
+        return Column(LEFT_OUT, "one value only" if levels else "empty")
+    numbers = parse_numbers(known, decimal)
+    if _mostly(numbers):
+        return Column(NUMBER, f"from {numbers.min():g} to {numbers.max():g}{gaps}")
+    form = _date_form(known)
+    if form is not None:
+        years = parse_dates(known, form)
+        return Column(f"{DATE} {form}", f"years, {years.min():.1f} to {years.max():.1f}{gaps}")
+    if levels > max(FEW_LEVELS, MOST_LEVELS * len(known)):
+        return Column(LEFT_OUT, f"text with {levels} different entries in {len(known)} rows")
+    names = [str(name)[:20] for name in known.value_counts().index]
+    listed = ", ".join(names[:5]) + (", …" if levels > 5 else "")
+    return Column(CATEGORY, f"{levels} levels ({listed}){gaps}")
+
+
+def _mostly(parsed: pd.Series) -> bool:
+    """Whether the cells are what was looked for, but for a few."""
+    bad = int(parsed.isna().sum())
+    return bad < len(parsed) and bad <= max(len(parsed) >= 10, BAD_CELLS * len(parsed))
+
+
+def _date_form(cells: pd.Series) -> str | None:
+    """The form that fits most cells; month first where both orders fit, as pandas does."""
+    start = cells.iloc[:50]
+    if not start.str.contains(r"\d").mean() > 1 - BAD_CELLS:
+        return None
+    fitting = []
+    for form in (date + clock for date in DATES for clock in CLOCKS):
+        if parse_dates(start, form).notna().any():
+            parsed = parse_dates(cells, form)
+            if _mostly(parsed):
+                fitting.append((int(parsed.notna().sum()), form))
+    return max(fitting, key=lambda each: each[0])[1] if fitting else None
+
+
+def _identifies(column: Column, cells: pd.Series, first: str | None) -> bool:
+    """Whole numbers, another one in each row: named as an identifier, or counting from the top."""
+    if column.kind != NUMBER or cells.isna().any() or cells.nunique() < len(cells):
+        return False
+    values = parse_numbers(cells)
+    if values.isna().any() or (values % 1 != 0).any():
+        return False
+    counts = cells.name == first and values.iloc[0] in (0, 1) and (np.diff(values) == 1).all()
+    return bool(counts or IDENTIFIER.fullmatch(str(cells.name)))

@@ -1,0 +1,204 @@
+"""An estimator on rows that it has not seen, beside the network alone and a constant answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.pipeline import Pipeline
+
+from dims.estimators import DimsRegressor
+from dims.estimators.care import constant_scores
+from dims.estimators.tables.preparation import unknown_levels
+from dims.estimators.tables.reading import write
+from dims.estimators.tables.typed import Table
+
+__all__ = ["Evaluation", "evaluate", "predict_file"]
+
+LEVEL = 0.95
+# A class that no training row has: the estimator cannot guess it, and a constant neither.
+LOWEST_LOG_SCORE = math.log(1e-6)
+
+
+class Scores(NamedTuple):
+    """Per held-out row: log score, error (1 or 0 in classification) and whether it was covered."""
+
+    log_scores: np.ndarray
+    errors: np.ndarray
+    covered: np.ndarray  # in classification the probability of the guess
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Scores on held-out rows.
+
+    Attributes:
+        task: "regression" or "classification".
+        scores: Of "network and draws", "network alone", and the constant answer.
+        predictions: A table with a line for each held-out row.
+        uncertainty: How it splits into noise and spread of the draws, as a sentence.
+    """
+
+    task: str
+    scores: dict[str, Scores]
+    predictions: pd.DataFrame
+    uncertainty: str
+
+    def summary(self) -> str:
+        """The scores as a table in plain text, and warnings.
+
+        Returns:
+            Some lines to print.
+        """
+        rows = len(self.predictions)
+        regression = self.task == "regression"
+        last = "inside 95% interval" if regression else "mean probability"
+        width = max(map(len, self.scores))
+        lines = [
+            f"{rows} held-out rows, not used in training:",
+            f"{'':{width}}  {'NLL':>8}  {'RMSE' if regression else 'accuracy':>8}  {last}",
+        ]
+        for name, each in self.scores.items():
+            nll = f"{-each.log_scores.mean():.3f}"
+            mean = float(each.errors.mean())
+            error = _short(math.sqrt(mean)) if regression else f"{1 - mean:.0%}"
+            covered = f"{each.covered.mean():.0%}"
+            if regression:
+                covered += f" ({int(each.covered.sum())} of {rows})"
+            lines.append(f"{name:{width}}  {nll:>8}  {error:>8}  {covered}")
+        return "\n".join([*lines, self.uncertainty, *self.warnings()])
+
+    def warnings(self) -> list[str]:
+        """What should keep a person from trusting the answer.
+
+        Returns:
+            Sentences; none where the answer is better than the others.
+        """
+        (_, own), *others = self.scores.items()
+        said = []
+        for name, other in others:
+            gain, error = _gain(own.log_scores - other.log_scores)
+            network = name == "network alone"  # nearly the same answer: chance decides more often
+            worse = (
+                gain < -error if network else gain < 0 or own.errors.mean() > other.errors.mean()
+            )
+            if worse:
+                said.append(
+                    f"WARNING: on these rows the answer is worse than the {name} ({gain:+.3f} ± "
+                    f"{error:.3f} nats a row): {'prefer that' if network else 'do not trust it'}."
+                )
+        rows = len(own.covered)
+        low = LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / rows)
+        if self.task == "regression" and own.covered.mean() < low:
+            said.append("WARNING: fewer rows than promised are inside the interval: overconfident.")
+        return said
+
+
+def evaluate(model: Pipeline, known: Table, held_out: Table) -> Evaluation:
+    """Score a fitted pipeline of preparation and estimator.
+
+    Args:
+        model: `make_pipeline(preparation(columns), estimator)`, fitted to `known`.
+        known: The rows that it has learned from.
+        held_out: Other rows, with targets.
+
+    Returns:
+        Scores, predictions, and a summary to print.
+    """
+    features, estimator = model[:-1].transform(held_out.inputs), model[-1]
+    task = "regression" if isinstance(estimator, DimsRegressor) else "classification"
+    both = {"network and draws": estimator, "network alone": estimator.network_only()}
+    scores = {name: _scores(each, features, held_out.target) for name, each in both.items()}
+    name = "mean of training rows" if task == "regression" else "class frequencies"
+    scores[name] = _constant(task, known, held_out)
+    predictions = _predictions(estimator, features)
+    predictions.insert(0, "line", held_out.lines)
+    predictions["truth"] = held_out.target
+    return Evaluation(task, scores, predictions, _uncertainty(estimator, features))
+
+
+def predict_file(model: Pipeline, table: Table, path: str | Path, target: str) -> Path:
+    """Write predictions for the rows of a table beside its file.
+
+    Args:
+        model: A fitted pipeline.
+        table: What `read_inputs` made of the file.
+        path: The file; predictions of new.csv go to new_predicted.csv.
+        target: Name of what is predicted.
+
+    Returns:
+        The file that was written.
+    """
+    for note in [*table.notes, *unknown_levels(model[0], table)]:
+        print(f"note: {note}")
+    made = _predictions(model[-1], model[:-1].transform(table.inputs))
+    made = made.rename(columns={"prediction": f"predicted {target}"})
+    written = Path(path).with_name(Path(path).stem + "_predicted.csv")
+    lines = pd.DataFrame({"line": table.lines})
+    text = table.text.reset_index(drop=True)
+    write(pd.concat([lines, text, made], axis=1), written, table.format)
+    return written
+
+
+def _scores(model: Any, features: np.ndarray, truth: np.ndarray) -> Scores:
+    log_scores = model.score_samples(features, truth)
+    if isinstance(model, DimsRegressor):
+        low, high = model.interval(features, LEVEL)
+        covered = (low <= truth) & (truth <= high)
+        return Scores(log_scores, (model.predict(features) - truth) ** 2, covered)
+    wrong = (model.predict(features) != truth).astype(float)
+    sure = model.predict_proba(features).max(axis=1)
+    return Scores(np.maximum(log_scores, LOWEST_LOG_SCORE), wrong, sure)
+
+
+def _constant(task: str, known: Table, held_out: Table) -> Scores:
+    """The mean and standard deviation, or the frequencies of the classes, of training rows."""
+    if task == "regression":
+        given, truth = (torch.tensor(each.target)[:, None] for each in (known, held_out))
+        log_scores, errors = constant_scores(task, truth, given)
+        reach = torch.special.ndtri(torch.tensor(0.5 + LEVEL / 2)) * given.std(correction=0)
+        covered = (truth - given.mean()).abs()[:, 0] <= reach
+        return Scores(log_scores.numpy(), errors.numpy(), covered.numpy())
+    names = sorted(set(known.target) | set(held_out.target))
+    number = {name: place for place, name in enumerate(names)}
+    given, truth = (torch.tensor([number[n] for n in t.target]) for t in (known, held_out))
+    log_scores, errors = constant_scores(task, truth, given)
+    share = float(given.bincount().max()) / len(given)
+    return Scores(log_scores.numpy(), errors.numpy(), np.full(len(truth), share))
+
+
+def _predictions(model: Any, features: np.ndarray) -> pd.DataFrame:
+    spread = np.sqrt(model.draws_.predict(torch.tensor(features)).epistemic.numpy())
+    if isinstance(model, DimsRegressor):
+        mean, std = model.predict(features, return_std=True)
+        low, high = model.interval(features, LEVEL)
+        columns = {"prediction": mean, "sd": std, "lower": low, "upper": high}
+        return pd.DataFrame(columns | {"spread of the draws": spread[:, 0] * model.target_scale_})
+    probabilities = model.predict_proba(features)
+    guess = probabilities.argmax(axis=1)
+    rows = np.arange(len(guess))
+    columns = {"prediction": model.classes_[guess], "probability": probabilities[rows, guess]}
+    return pd.DataFrame(columns | {"spread of the draws": spread[rows, guess]})
+
+
+def _uncertainty(model: Any, features: np.ndarray) -> str:
+    predictive = model.draws_.predict(torch.tensor(features))
+    if isinstance(model, DimsRegressor):
+        share = float(predictive.epistemic.sum() / predictive.variance.sum())
+        return f"variance: {1 - share:.1%} noise in the data, {share:.1%} spread of the draws"
+    share = float(predictive.mutual_information.sum() / predictive.entropy.sum())
+    return f"uncertainty: {1 - share:.1%} noise in the data, {share:.1%} spread of the draws"
+
+
+def _gain(rows: np.ndarray) -> tuple[float, float]:
+    return float(rows.mean()), float(rows.std()) / math.sqrt(len(rows))
+
+
+def _short(number: float) -> str:
+    """Three significant digits, or a whole number from 1000 on."""
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"

@@ -1,0 +1,40 @@
+"""What goes wrong in a user's program, said in one line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dims.errors import TableError
+
+__all__ = ["in_plain_words"]
+
+
+@contextmanager
+def in_plain_words() -> Iterator[None]:
+    """Warnings become single lines of the error stream, repeated at the end of the output where
+    nobody misses them; a table that cannot be used ends the program with one line and code 2."""
+    said: list[str] = []
+
+    def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.append(text)
+            print(f"WARNING: {text}", file=sys.stderr, flush=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = say
+        try:
+            yield
+        except (TableError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise SystemExit(2) from error
+        except KeyboardInterrupt as error:
+            print("interrupted", file=sys.stderr)
+            raise SystemExit(130) from error
+    if said:
+        print("", *(f"WARNING: {text}" for text in said), sep="\n")

@@ -1,0 +1,239 @@
+"""A CSV file as text: separator, decimal sign and encoding are found, rows know their lines."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dims.errors import TableError
+
+__all__ = ["Format", "TextTable", "parse_numbers", "read_text", "shown", "write"]
+
+MAX_BYTES = 2**30
+SEPARATORS = (",", ";", "\t", "|")
+LOOK_AT = 2**17  # characters that decide about separator and decimal sign
+MISSING = ("", "n/a", "na", "nan", "null", "none", "?", "-", ".", "#n/a", "<na>", "nat")
+
+GROUPED = r"[-+]?\d{1,3}(?:%s\d{3})+"  # thousands
+CURRENCY = re.compile(r"[\s€$£¥%']")
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a CSV file is written.
+
+    Attributes:
+        separator: Between two cells.
+        decimal: The decimal sign of numbers.
+        encoding: Of the text.
+    """
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable:
+    """The cells of a file as text; None where a cell is empty or says that nothing is known.
+
+    Attributes:
+        path: The file.
+        cells: Text, with the names of the columns.
+        lines: The line of each row in the file, counted from 1.
+        format: How the file is written.
+    """
+
+    path: Path
+    cells: pd.DataFrame
+    lines: np.ndarray
+    format: Format
+
+
+def read_text(path: str | Path, format: Format | None = None) -> TextTable:
+    """Read a table whose first line names its columns.
+
+    Args:
+        path: The file.
+        format: How it is written; None finds out.
+
+    Returns:
+        All rows that are not blank.
+
+    Raises:
+        TableError: The file cannot be read, or is not such a table.
+    """
+    path = Path(path)
+    try:
+        content = _bytes_of(path)
+        chosen = _find_format(content) if format is None else format
+        cells = _parse(path, chosen)
+    except (OSError, ValueError, LookupError, OverflowError) as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError(f"{shown(path)} cannot be read ({_reason(error)})") from error
+    return _with_names(path, cells, chosen)
+
+
+def write(frame: pd.DataFrame, path: str | Path, format: Format) -> None:
+    """Write a table in the same format as the one it comes from.
+
+    Args:
+        frame: The table.
+        path: The file.
+        format: Separator, decimal sign and encoding.
+    """
+    frame.to_csv(
+        path,
+        sep=format.separator,
+        decimal=format.decimal,
+        encoding=format.encoding,
+        errors="replace",
+        index=False,
+        float_format="%.10g",
+    )
+
+
+def parse_numbers(cells: pd.Series, decimal: str = ".") -> pd.Series:
+    """Finite numbers; NaN where a cell is missing or is no number.
+
+    Thousands may be grouped ("1,250.5", or "1.250,5" with a decimal comma), and currency and
+    per-cent signs are ignored.
+    """
+    group = re.escape("." if decimal == "," else ",")
+    tail = rf"(?:{re.escape(decimal)}\d+)?"
+    pattern = re.compile(GROUPED % group + tail)
+
+    def number(cell: object) -> float:
+        if not isinstance(cell, str):  # missing
+            return np.nan
+        cell = CURRENCY.sub("", cell)
+        if pattern.fullmatch(cell):
+            cell = re.sub(group, "", cell)
+        if decimal == ",":
+            cell = cell.replace(",", ".") if "." not in cell else ""
+        try:
+            value = float(cell) if "_" not in cell else np.nan
+        except ValueError:
+            return np.nan
+        return value if np.isfinite(value) else np.nan
+
+    return pd.Series([number(cell) for cell in cells], cells.index, dtype=float)
+
+
+def shown(path: Path) -> str:
+    """The name of a file, cut where it is very long."""
+    name = str(path)
+    return name if len(name) <= 80 else "…" + name[-79:]
+
+
+def _bytes_of(path: Path) -> bytes:
+    if path.stat().st_size > MAX_BYTES:
+        raise TableError(f"{shown(path)} is larger than 1 GiB; take a part of it")
+    content = path.read_bytes()
+    if not content.strip():
+        raise TableError(f"{shown(path)} is empty")
+    if content[:4] == b"PK\x03\x04" or content[:4] == b"\xd0\xcf\x11\xe0":
+        raise TableError(f"{shown(path)} is a spreadsheet; save it as a CSV file")
+    return content
+
+
+def _find_format(content: bytes) -> Format:
+    encoding = _encoding_of(content)
+    text = content.decode(encoding, errors="replace")
+    start = text[:LOOK_AT]
+    if len(start) < len(text):
+        start = start.rpartition("\n")[0] or start  # the last line may be cut
+    separator = max(SEPARATORS, key=lambda each: _regularity(start, each))
+    rows = list(csv.reader(start.splitlines(), delimiter=separator))[1:]
+    return Format(separator, _decimal_of([cell for row in rows for cell in row]), encoding)
+
+
+def _encoding_of(content: bytes) -> str:
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if content[:3] == b"\xef\xbb\xbf":
+        return "utf-8-sig"
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            content.decode(encoding)
+            return encoding
+        except UnicodeDecodeError:
+            continue
+    return "latin-1"
+
+
+def _regularity(text: str, separator: str) -> tuple[float, int]:
+    """The share of lines with as many cells as the first one, and this number."""
+    try:
+        widths = [len(row) for row in csv.reader(text.splitlines(), delimiter=separator) if row]
+    except csv.Error:
+        return 0.0, 0
+    if not widths or widths[0] < 2:
+        return 0.0, 0
+    return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+
+
+def _decimal_of(cells: list[str]) -> str:
+    """A comma where more numbers have one that does not group thousands."""
+    counts = {}
+    for sign in (",", "."):
+        pattern = re.compile(rf"\s*[-+]?\d*{re.escape(sign)}\d+\s*")
+        grouped = re.compile(rf"\s*{GROUPED % re.escape(sign)}\s*")
+        found = [cell for cell in cells if pattern.fullmatch(cell)]
+        counts[sign] = sum(not grouped.fullmatch(cell) for cell in found)
+    return "," if counts[","] > counts["."] else "."
+
+
+def _parse(path: Path, format: Format) -> pd.DataFrame:
+    return pd.read_csv(
+        path,
+        sep=format.separator,
+        encoding=format.encoding,
+        header=None,
+        dtype=str,
+        na_filter=False,
+        skip_blank_lines=False,
+        skipinitialspace=True,
+    ).fillna("")
+
+
+def _with_names(path: Path, cells: pd.DataFrame, format: Format) -> TextTable:
+    """The first line that is not blank has the names."""
+    breaks = sum(cells[column].str.count("\n") for column in cells).to_numpy(int)
+    lines = 1 + np.arange(len(cells)) + np.cumsum(breaks) - breaks
+    # An object column, because pandas' own text type turns None into NaN.
+    text = cells.apply(lambda column: column.str.strip()).astype("object")
+    filled = (text != "").any(axis=1).to_numpy()
+    text, lines = text[filled], lines[filled]
+    if text.empty:
+        raise TableError(f"{shown(path)} is empty")
+    names = [name or f"column {place + 1}" for place, name in enumerate(text.iloc[0])]
+    if len(names) < 2:
+        raise TableError(f"{shown(path)} has one column; separate them with , ; | or tabs")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TableError(
+            f"the first line of {shown(path)} must name every column once; it has "
+            f"{', '.join(map(repr, twice[:5]))} more than once"
+        )
+    if parse_numbers(pd.Series(names, dtype="object")).notna().all():
+        raise TableError(f"the first line of {shown(path)} has numbers; it must name the columns")
+    body = text.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)
+    known = body.map(lambda cell: None if cell.lower() in MISSING else cell).astype("object")
+    return TextTable(path, known.where(known.notna(), None), lines[1:], format)
+
+
+def _reason(error: Exception) -> str:
+    """What pandas or the system says, for a person."""
+    wide = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if wide:
+        return f"line {wide[2]} has {wide[3]} cells, and the first line {wide[1]}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,209 @@
+"""From text to numbers, dates and categories, with every cell that does not fit named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dims.errors import TableError
+from dims.estimators.tables.columns import CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
+from dims.estimators.tables.reading import Format, TextTable, parse_numbers, read_text, shown
+
+__all__ = ["Table", "read", "read_inputs"]
+
+FEWEST_ROWS = 10
+SHOWN_CELLS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of a file as numbers and categories.
+
+    Attributes:
+        inputs: Numbers, years and text of the columns that are used; NaN or None is missing.
+        target: What is to be predicted, numbers or text; empty where it is not known.
+        lines: The line of each row in the file.
+        text: The columns that are used as they are in the file.
+        format: How the file is written.
+        notes: What was found that a person should know, one sentence each.
+    """
+
+    inputs: pd.DataFrame
+    target: np.ndarray
+    lines: np.ndarray
+    text: pd.DataFrame
+    format: Format
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
+        """Random rows to learn from, and others to evaluate by; every class keeps a row to learn.
+
+        Args:
+            fraction: Part of the rows that is held out.
+            seed: Of the choice.
+
+        Returns:
+            The rows to learn from, and the others.
+
+        Raises:
+            TableError: One of the two would be empty.
+        """
+        held = np.zeros(len(self), dtype=bool)
+        order = np.random.RandomState(seed).permutation(len(self))
+        held[order[: round(fraction * len(self))]] = True
+        if self.target.dtype == object:
+            for label in set(self.target) - set(self.target[~held]):
+                held[np.flatnonzero(self.target == label)[0]] = False
+        if held.all() or not held.any():
+            raise TableError(f"HELD_OUT: {fraction} of {len(self)} rows leaves none on one side")
+        return self._rows(~held), self._rows(held)
+
+    def _rows(self, chosen: np.ndarray) -> Table:
+        return Table(
+            self.inputs[chosen],
+            self.target[chosen],
+            self.lines[chosen],
+            self.text[chosen],
+            self.format,
+        )
+
+
+def read(
+    path: str | Path,
+    columns: Mapping[str, str],
+    target: str,
+    task: str,
+    format: Format | None = None,
+) -> Table:
+    """Read a table to learn from.
+
+    Args:
+        path: A CSV file.
+        columns: "number", "category", "date FORMAT" or "leave out" for each input.
+        target: The column to predict.
+        task: "regression" or "classification".
+        format: How the file is written; None finds out.
+
+    Returns:
+        The rows whose target is known.
+
+    Raises:
+        TableError: The file is not such a table.
+    """
+    if task not in ("regression", "classification"):
+        raise TableError(f'TASK: must be "regression" or "classification", is {task!r}')
+    text = read_text(path, format)
+    _check_names(text, [*_used(columns), target])
+    notes: list[str] = []
+    cells = text.cells[target]
+    known = cells.notna().to_numpy()
+    answers = cells.to_numpy(object)
+    if task == "regression":
+        numbers = parse_numbers(cells, text.format.decimal)
+        _note_bad_cells(
+            text, target, numbers.isna().to_numpy() & known, "number", "left out", notes
+        )
+        known, answers = numbers.notna().to_numpy(), numbers.to_numpy()
+    if known.sum() < FEWEST_ROWS:
+        hint = '; set TASK = "classification" for classes' if task == "regression" else ""
+        raise TableError(
+            f"{known.sum()} rows of {shown(text.path)} have a {target!r} that can be used; at "
+            f"least {FEWEST_ROWS} are needed{hint}"
+        )
+    if not known.all():
+        notes.append(f"{(~known).sum()} rows without {target!r} are left out")
+    kinds = len(set(answers[known]))
+    if kinds == 1 or (task == "classification" and kinds > 0.5 * known.sum()):
+        hint = '; set TASK = "regression" for numbers' if kinds > 1 else ""
+        raise TableError(f"{target!r} has {kinds} different values in {known.sum()} rows{hint}")
+    inputs = _inputs(text, columns, notes)
+    used = text.cells[list(inputs.columns)]
+    return Table(inputs[known], answers[known], text.lines[known], used[known], text.format, notes)
+
+
+def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
+    """Read a table whose rows are to be predicted; a target is not needed.
+
+    Args:
+        path: A CSV file.
+        columns: The kinds of the columns that were learned from.
+
+    Returns:
+        All its rows.
+
+    Raises:
+        TableError: A column is missing, or there are no rows.
+    """
+    text = read_text(path)
+    _check_names(text, _used(columns))
+    if not len(text.cells):
+        raise TableError(f"{shown(text.path)} has names of columns, and no rows")
+    notes: list[str] = []
+    inputs = _inputs(text, columns, notes)
+    used = text.cells[list(inputs.columns)]
+    return Table(inputs, np.empty(0), text.lines, used, text.format, notes)
+
+
+def _used(columns: Mapping[str, str]) -> list[str]:
+    return [name for name, kind in columns.items() if kind != LEFT_OUT]
+
+
+def _check_names(text: TextTable, names: list[str]) -> None:
+    absent = [name for name in names if name not in text.cells]
+    if absent:
+        there, listed = ", ".join(map(str, text.cells.columns[:20])), ", ".join(map(repr, absent))
+        raise TableError(f"{shown(text.path)} has no column {listed[:200]}; there are {there}")
+
+
+def _inputs(text: TextTable, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
+    """The columns that are used, each as its kind says."""
+    made = {}
+    for name in _used(columns):
+        kind, cells = columns[name], text.cells[name]
+        if kind == CATEGORY:
+            made[name] = cells.astype("object").where(cells.notna(), None)
+            continue
+        if kind == NUMBER:
+            values = parse_numbers(cells, text.format.decimal)
+        elif kind.startswith(f"{DATE} "):
+            values = _dates(name, cells, kind.removeprefix(f"{DATE} "))
+        else:
+            raise TableError(
+                f"COLUMNS: {name!r} is {kind!r}; a column is a {NUMBER!r}, a {CATEGORY!r}, a date "
+                f"with its form such as 'date %Y-%m-%d', or {LEFT_OUT!r}"
+            )
+        bad = (values.isna() & cells.notna()).to_numpy()
+        _note_bad_cells(text, name, bad, kind, "taken as missing", notes)
+        made[name] = values
+    if not made:
+        raise TableError("COLUMNS: every column is left out; a network needs one")
+    return pd.DataFrame(made)
+
+
+def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:
+    try:
+        return parse_dates(cells, form)
+    except ValueError as error:
+        raise TableError(f"COLUMNS: {name!r} has no form of dates: {error}") from error
+
+
+def _note_bad_cells(
+    text: TextTable, name: str, bad: np.ndarray, wanted: str, done: str, notes: list[str]
+) -> None:
+    """Line, column and content of cells that are not what they should be."""
+    places = np.flatnonzero(bad)
+    for place in places[:SHOWN_CELLS]:
+        content = str(text.cells[name].iloc[place])[:40]
+        notes.append(
+            f"line {text.lines[place]}, column {name!r}: {content!r} is not a {wanted}; {done}"
+        )
+    if len(places) > SHOWN_CELLS:
+        more = len(places) - SHOWN_CELLS
+        notes.append(f"column {name!r}: {more} more cells are not a {wanted}; {done}")
