@@ -193,7 +193,7 @@ class Plain(dims.Sampler):
         ({"method": "la", "save_at": (0.5,)}, ValueError, "save_at: it has no meaning"),
         ({"method": "rla", "settle": "none"}, ValueError, "settle: it has no meaning"),
         ({"save_at": (2.0, 1.0)}, ValueError, "save_at: expected increasing times"),
-        ({"save_at": (1.0, 51.0)}, ValueError, "save_at: .* max_time = 50.0"),
+        ({"save_at": (1.0, 4.0)}, ValueError, "save_at: .* max_time = 3.0"),
         ({"save_at": (-1.0,)}, ValueError, "save_at: expected increasing times from 0"),
         ({"save_at": (float("nan"),)}, ValueError, "save_at: expected increasing times"),
         ({"settle": "quick"}, ValueError, "stiff, full, none"),
