@@ -27,6 +27,7 @@ from dims.prediction.showing import Shown
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
+from dims.sampling.findings import keep_findings
 from dims.sampling.perturbations import check_seed, perturbations
 from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
@@ -268,7 +269,9 @@ class Posterior(Shown):
                 compute,
                 retry_failed=retry_failed,
             )
-        return weighed(kept, self.validation)
+        counted = weighed(kept, self.validation)
+        keep_findings(self, counted, store)
+        return counted
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""
