@@ -35,8 +35,16 @@ CHOSEN = {
         "The large dot has the highest evidence and was chosen.",
     ),
 }
-PASSED_ON = ("calibration", "calibration_axes", "residuals", "within_two", "functions", "grid")
-PASSED_ON += ("points", "function_axes")
+PASSED_ON = (
+    "calibration",
+    "calibration_axes",
+    "residuals",
+    "within_two",
+    "functions",
+    "grid",
+    "points",
+    "function_axes",
+)
 
 
 ROWS = "disagreement"  # a table that all predictions have

@@ -38,11 +38,12 @@ def compute(place: Path, problem: str) -> dict[str, dict[str, Any]]:
     torch.manual_seed(0)  # as `dims sample`
     model, data, _, rows = call_entry(module, name)
     draws = load(place, model, data)
-    assert isinstance(draws.surface, LossSurface)
-    held_out = None if rows is None else checked_unseen(rows, draws.surface)
+    surface = draws.surface
+    assert isinstance(surface, LossSurface)  # it was given data
+    held_out = None if rows is None else checked_unseen(rows, surface)
     if draws.mixture is None and len(draws.times):
         draws = weighed(draws, held_out)
     return {
         FINDINGS: found_in(draws),
-        PREDICTIONS: predicted(draws, draws.surface.data, held_out),
+        PREDICTIONS: predicted(draws, surface.data, held_out),
     }
