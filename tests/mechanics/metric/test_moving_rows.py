@@ -114,7 +114,7 @@ def test_another_tolerance_hardly_changes_when_rows_refresh(monkeypatch):
             randn(4, 2),
             tolerance=tolerance,
             metric=OFTEN,
-            max_time=1.2,
+            max_time=0.8,
         )
         assert path.status == [Status.FINISHED] * 4
         return [sorted(when for row, when in times if row == each) for each in range(4)]
