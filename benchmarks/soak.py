@@ -2,7 +2,7 @@
 
     python benchmarks/soak.py
 
-Writes results/benchmarks/soak.json and docs/images/soak.png.
+Writes results/benchmarks/soak.json. `soak_lenet.py` runs a larger network for an hour.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from pathlib import Path
 import torch
 
 import dims
-from dims.commands.pages.style import COLOURS, figure_style
 from dims.mechanics.batch import Progress
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "benchmarks" / "soak.json"
-FIGURE = ROOT / "docs" / "images" / "soak.png"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -97,23 +95,6 @@ def at(watch: Watch, done: int) -> float:
     return round(next(mb for _, number, mb in watch.rows if number >= done), 1)
 
 
-def draw(record: dict[str, object]) -> None:
-    """Plot memory against finished draws."""
-    rows = record["rows"]
-    assert isinstance(rows, list)
-    with figure_style():
-        import matplotlib.pyplot as plt
-
-        drawn, axes = plt.subplots(figsize=(5.2, 2.6), layout="constrained")
-        axes.plot([n for _, n, _ in rows], [mb for _, _, mb in rows], color=COLOURS["dims"])
-        axes.set_ylim(0, 1.2 * max(mb for _, _, mb in rows))
-        axes.set_xlabel("finished draws")
-        axes.set_ylabel("resident memory [MB]")
-        FIGURE.parent.mkdir(exist_ok=True)
-        drawn.savefig(FIGURE, metadata={"Software": None})
-        plt.close(drawn)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=10_000)
@@ -121,7 +102,6 @@ def main() -> None:
     arguments = parser.parse_args()
     record = soak(arguments.draws, arguments.chunk_size)
     RESULT.write_text(json.dumps(record) + "\n")
-    draw(record)
     print({name: value for name, value in record.items() if name != "rows"})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -129,12 +130,17 @@ def test_groups_that_suit_a_small_memory_give_the_same_members() -> None:
     torch.testing.assert_close(groups.thetas, together.thetas, rtol=1e-10, atol=1e-12)
 
 
+@functools.cache
+def weights_after_every_epoch() -> list[Tensor]:
+    networks = rows_of(3, [0.02, 0.05, 0.2])
+    return [run(networks, torch.full((3,), epoch)).thetas for epoch in range(1, 31)]
+
+
 @pytest.mark.parametrize("patience", [2, 5, 99])
 def test_the_kept_epoch_is_the_best_before_patience_ends(patience: int) -> None:
     networks, held = rows_of(3, [0.02, 0.05, 0.2]), surfaces()[1]
     found = run(networks, held, patience=patience)
-    # The weights after every epoch of the same training.
-    after = [run(networks, torch.full((3,), epoch)).thetas for epoch in range(1, 31)]
+    after = weights_after_every_epoch()  # of the same training
     scores = torch.stack([held.value(thetas) / held.points for thetas in after])
     for row in range(3):
         best = 0

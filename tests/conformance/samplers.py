@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
 from dataclasses import fields, is_dataclass
@@ -58,6 +59,7 @@ def check_sampler(sampler: Sampler) -> None:
         _assert_equal(found, stored, "from a store")
 
 
+@functools.cache
 def _problem() -> tuple[nn.Module, tuple[Tensor, Tensor], Posterior]:
     inputs = torch.linspace(-1, 1, 6, dtype=torch.float64).unsqueeze(-1)
     data = (inputs, (2 * inputs).sin())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import functools
 import json
 import math
 import re
@@ -166,10 +167,15 @@ def test_summary_counts_and_advises() -> None:
     assert "energy law" not in advice
 
 
+@functools.cache
+def minimum_of_the_problem() -> torch.Tensor:
+    surface, _ = problem("one output")
+    return dims.settle(surface, surface.initial[None], "full").positions[0]
+
+
 def at_minimum(rows: int, **fields: Any) -> dims.Draws:
     """Draws around a true minimum of their surface."""
-    surface, _ = problem("one output")
-    minimum = dims.settle(surface, surface.initial[None], "full").positions[0]
+    minimum = minimum_of_the_problem()
     noise = 0.3 * torch.randn(rows, len(minimum), generator=torch.Generator().manual_seed(0))
     given = {"parameters": minimum + noise, "map_parameters": minimum}
     return bare(**(given | fields))

@@ -69,7 +69,7 @@ class TestBayesianLinearRegression:
     def test_fully_descended_draws_sit_at_the_one_minimum(self):
         mean, _ = ridge()
         draws = linear_posterior().sample(
-            6, method="dims", friction=0.5, max_time=3.0, settle="full", progress=False
+            6, method="dims", friction=0.5, max_time=0.5, settle="full", progress=False
         )
         torch.testing.assert_close(draws.parameters, mean.expand(6, 2), rtol=0, atol=1e-6)
         assert (draws.smallest_eigenvalue > 0).all()
@@ -107,9 +107,9 @@ class TestSharedVelocities:
 
 
 def test_dims_draws_are_settled_and_certified(small):
-    draws = small.sample(4, method="dims", friction=0.5, max_time=10.0, progress=False)
+    draws = small.sample(4, method="dims", friction=0.5, max_time=3.0, progress=False)
     loose = small.sample(
-        4, method="dims", friction=0.5, max_time=10.0, settle="none", certify=False, progress=False
+        4, method="dims", friction=0.5, max_time=3.0, settle="none", certify=False, progress=False
     )
     assert (draws.loss <= loose.loss + 1e-9).all()
     assert (draws.gradient_norm < loose.gradient_norm).all()

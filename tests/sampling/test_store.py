@@ -44,7 +44,7 @@ def posterior() -> dims.Posterior:
 
 
 def sample(posterior: dims.Posterior, store: Path | None, seed: int = 0, **more) -> dims.Draws:
-    settings = {"friction": 1.0, "max_time": 0.5, "settle": "none", "certify": False} | more
+    settings = {"friction": 1.0, "max_time": 0.2, "settle": "none", "certify": False} | more
     chunk = {} if store is None else {"store": store, "chunk_size": CHUNK}
     return posterior.sample(COUNT, seed=seed, progress=False, **settings, **chunk)
 
@@ -139,7 +139,7 @@ def test_a_chunk_of_another_run_is_not_used(posterior, finished, tmp_path):
     [
         ({"seed": 1}, "seed is 0 there and 1 here"),
         ({"friction": 2.0}, "friction is 1.0 there and 2.0 here"),
-        ({"max_time": 1.0}, "max_time is 0.5 there and 1.0 here"),
+        ({"max_time": 1.0}, "max_time is 0.2 there and 1.0 here"),
         ({"friction": dims.ConstantFriction(1.0)}, 'friction is 1.0 there and {"class": "Const'),
         ({"metric": dims.MovingMetric()}, 'metric is "moving" there'),
     ],

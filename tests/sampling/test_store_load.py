@@ -89,7 +89,7 @@ def test_draws_that_were_tried_again_are_taken(posterior, tmp_path, monkeypatch)
 
 def test_an_extended_run_is_loaded_whole(posterior, finished):
     store, _ = finished
-    settings = {"friction": 1.0, "max_time": 0.5, "settle": "none", "certify": False}
+    settings = {"friction": 1.0, "max_time": 0.2, "settle": "none", "certify": False}
     longer = posterior.sample(COUNT + 2, store=store, chunk_size=3, progress=False, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -65,7 +65,7 @@ def chunk(store: Path) -> bytes:
     ("number", "how"),
     [
         (signal.SIGINT, {}),
-        (signal.SIGTERM, {"solver": "dopri5"}),
+        (signal.SIGTERM, {"solver": "dopri5", "max_time": 0.6}),
         (signal.SIGHUP, {"save_at": (0.5,)}),
     ],
     ids=str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 from collections.abc import Callable
 from typing import Any
@@ -447,3 +448,19 @@ def test_rows_of_another_shape_or_type_are_refused():
         surface.value_and_grad(good[0])
     with pytest.raises(ValueError, match=r"vectors: shape \(1, 4\)"):
         surface.grad_and_hvp(good, good[:1])
+
+
+def test_a_surface_that_is_gone_leaves_nothing_behind() -> None:
+    """Measuring activations once kept the graph of each network in a cycle."""
+
+    def tensors() -> int:
+        gc.collect()
+        return sum(issubclass(type(each), Tensor) for each in gc.get_objects())
+
+    network = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    data = (torch.randn(5, 2).double(), torch.randn(5, 1).double())
+    theta = dims.LossSurface(network, data, "regression").initial.unsqueeze(0)
+    before = tensors()
+    for _ in range(3):
+        dims.LossSurface(network, data, "regression").value_and_grad(theta)
+    assert tensors() <= before

@@ -90,9 +90,7 @@ class Contest:
     def _posterior(self) -> Posterior:
         """All methods that start from a Laplace approximation get prior and noise alike."""
         # `compare` shows one bar, and some versions of rich refuse a second beside it.
-        return fit(
-            self.model, self.data, self.likelihood, curvature=self.curvature, progress=False
-        )
+        return fit(self.model, self.data, self.likelihood, curvature=self.curvature, progress=False)
 
 
 CONTESTANTS: dict[str, Callable[[Contest], Draws]] = {

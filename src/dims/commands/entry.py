@@ -41,19 +41,22 @@ def import_source(source: str, argument: str = "ENTRY") -> ModuleType:
     return _import_module(source, argument)
 
 
-def call_entry(module: ModuleType, name: str) -> tuple[nn.Module, Any, Any]:
-    """(model, data, likelihood), as the function returns them."""
+def call_entry(module: ModuleType, name: str) -> tuple[nn.Module, Any, Any, Any]:
+    """(model, data, likelihood, held-out rows), as the function returns them.
+
+    The rows may be left out; then they are None.
+    """
     try:
         made = getattr(module, name)()
     except Exception as error:
         raise EntryError(f"ENTRY: {name}() failed: {_where(error, module)}") from error
-    if not isinstance(made, tuple) or len(made) != 3 or not isinstance(made[0], nn.Module):
+    if not isinstance(made, tuple) or len(made) not in (3, 4) or not isinstance(made[0], nn.Module):
         kind = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
         raise EntryError(
             f"ENTRY: {name}() must return (model, data, likelihood) with a torch.nn.Module first, "
-            f"it returned {kind}"
+            f"and rows (x, y) that it has not seen last if you have some; it returned {kind}"
         )
-    return made
+    return made if len(made) == 4 else (*made, None)
 
 
 def _import_file(path: Path, argument: str) -> ModuleType:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dims.commands.pages.draws_page import TRAJECTORIES, beside
+from dims.commands.pages.beside import TRAJECTORIES, beside
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import on_a_plane, save_times
 from dims.mechanics.batch import Progress

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -99,7 +99,7 @@ def sample(
     if follow and method in (MethodName.la, MethodName.linla):
         end(f"--follow: draws by {method.value} have no trajectories; leave it out")
     began = time.monotonic()
-    with _exit_codes(store), _stoppable():
+    with _exit_codes(store) as told, _stoppable():
         posterior = _fit(entry, device, curvature.value, refine, tune_at_minimum, engine, quiet)
         how: dict[str, Any] = {"friction": friction, "gravity": gravity, "max_time": max_time}
         how |= {"seed": seed, "store": store, "chunk_size": chunk_size, "progress": not quiet}
@@ -112,19 +112,29 @@ def sample(
             made.save(out)
         if follow:
             _follow(posterior, made, follow, store, out, quiet)
+        _keep_predictions(posterior, made, told, [store, *([] if out is None else [out])])
     _tell(made, posterior, store, time.monotonic() - began, as_json)
 
 
 @contextmanager
-def _exit_codes(store: Path) -> Iterator[None]:
-    """Inside, a warning is one line, and so is what ends the program with a code for the shell."""
+def _exit_codes(store: Path) -> Iterator[list[str]]:
+    """Inside, a warning is one line, and so is what ends the program with a code for the shell.
+
+    The lines of warnings are collected for the report of the run.
+    """
     from dims.errors import EngineError, MemoryLimitError
+
+    told: list[str] = []
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        tell(message)
+        told.append(str(message))
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: tell(message)
-            yield
+            warnings.showwarning = show
+            yield told
     except KeyboardInterrupt:
         end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
     except EngineError as error:
@@ -151,7 +161,7 @@ def _fit(
 
     module, name = import_entry(entry)
     torch.manual_seed(0)  # a network that is trained in ENTRY must be the same when a run goes on
-    model, data, likelihood = call_entry(module, name)
+    model, data, likelihood, rows = call_entry(module, name)
     if device is not None:
         try:
             model = model.to(device)
@@ -162,14 +172,15 @@ def _fit(
 
         send_source(module)
     how: dict[str, Any] = {"refine": refine, "tune": "cautious" if tune_at_minimum else None}
-    return fit(model, data, likelihood, curvature=curvature, progress=not quiet, **how)
+    how |= {"curvature": curvature, "progress": not quiet, "validation": rows}
+    return fit(model, data, likelihood, **how)
 
 
 def _follow(
     posterior: Posterior, draws: Draws, count: int, store: Path, out: Path | None, quiet: bool
 ) -> None:
     from dims.commands.followed import keep_followed
-    from dims.commands.pages.draws_page import TRAJECTORIES, beside
+    from dims.commands.pages.beside import TRAJECTORIES, beside
     from dims.sampling.files import write_text_atomically
     from dims.sampling.progress import progress_reporter
 
@@ -177,6 +188,20 @@ def _follow(
         kept = keep_followed(posterior, draws, count, store, report)
     if out is not None:
         write_text_atomically(beside(out, TRAJECTORIES), kept.read_text(encoding="utf-8"))
+
+
+def _keep_predictions(
+    posterior: Posterior, draws: Draws, told: list[str], places: Sequence[Path]
+) -> None:
+    """What `dims report` shows of predictions, next to the draws."""
+    from dims.commands.pages.beside import PREDICTIONS, beside
+    from dims.commands.pages.predicted import predicted
+    from dims.sampling.files import write_text_atomically
+
+    found = predicted(draws, posterior.surface.data, posterior.validation)
+    text = json.dumps({"warnings": list(dict.fromkeys(told)), **found})
+    for place in places:
+        write_text_atomically(beside(place, PREDICTIONS), text)
 
 
 def _engine(name: EngineName, address: str | None, threads: int | None) -> Any:

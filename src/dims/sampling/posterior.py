@@ -27,6 +27,7 @@ from dims.prediction.showing import Shown
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
+from dims.sampling.findings import keep_findings
 from dims.sampling.perturbations import check_seed, perturbations
 from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
@@ -180,9 +181,8 @@ class Posterior(Shown):
             chunk_size: Draws computed and kept together.
             engine: None (this process), "ray" or `dims.Ray(...)`.
             retry_failed: Try failed draws of a store again with a finer tolerance.
-            widen: Laplace draws at each draw of DiMS, whose linearised predictions join those of
-                the draws and the network in `mixture`; 0: none. None: 10 where prior and noise
-                were chosen at minima with a full curvature, else 0.
+            widen: Laplace draws at each draw of DiMS, whose linearised predictions join `mixture`.
+                None: 10 where prior and noise were chosen at minima with a full curvature, else 0.
 
         Returns:
             The draws in order; held-out rows of the posterior have set their `mixture`.
@@ -198,7 +198,10 @@ class Posterior(Shown):
         times = times_to_weigh(self.validation, method, max_time, save_at)
         sampler = choose_sampler(method, Motion(*forces, times, compile, metric), settle, certify)
         made = self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
-        return weighed(widened(made, self.curvature, self.evidence, widen), self.validation)
+        made = weighed(widened(made, self.curvature, self.evidence, widen), self.validation)
+        if store is not None:
+            keep_findings(self, made, store)
+        return made
 
     def estimate(
         self, draws: int, method: str | Sampler = "dims", *, within: float = 5

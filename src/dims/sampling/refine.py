@@ -113,8 +113,8 @@ def warn_of_slope(
         cure = "refine=True walks to a minimum first"
         if tuned_there:
             cure = (
-                'tune="cautious" chooses prior and noise at a minimum and starts there; refine=True '
-                "alone keeps those of this θ*, which are often wrong below"
+                'tune="cautious" chooses prior and noise at a minimum and starts there; '
+                "refine=True alone keeps those of this θ*, which are often wrong below"
             )
         message = (
             f"θ* is not a minimum of the sampled surface: its gradient norm is {gradient_norm:.3g} "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import dims
+from dims.sampling.draws.fields import ROW_NUMBERS
 from draws_problems import problem
 
 HOSTILE = "</script><img src=x onerror='window.harm=1'><script>window.harm=1</script>&amp;"
@@ -148,3 +150,69 @@ def classification_run(seed: int = 0) -> dict[str, Any]:
         "map": {"x": [-1.0, 1.0], "y": [-1.0, 1.0], "side": 2},
         "points": [[0.0, 0.0, 0], [0.5, 0.5, 1]],
     }
+
+
+def wide_draws(folder: Path) -> Path:
+    """A file of draws that has every number, none of them short, and findings and predictions."""
+    surface, _ = problem("one output")
+    rows, theta = 4, surface.initial
+    number = torch.full((rows,), -1.23456e-05, dtype=torch.float64)
+    draws = dims.Draws(
+        parameters=theta + torch.arange(rows).double().unsqueeze(1),
+        method="dims",
+        surface=surface,
+        map_parameters=theta,
+        status=[dims.Status.BUDGET_SPENT] * rows,
+        verdict=["NOT_AT_REST"] * rows,
+        evaluations=torch.full((rows,), 123456),
+        **dict.fromkeys(ROW_NUMBERS, number),
+    )
+    path = folder / "wide.safetensors"
+    draws.save(path)
+    curve = [
+        {"prior_precision": 10.0**k, "log_evidence": -float(k * k), "chosen": k == 0}
+        for k in (-1, 0, 1)
+    ]
+    prior = {"prior_precision": 1.0, "noise_std": 0.1, "log_evidence": 0.0, "gradient_norm": 0.5}
+    findings = {
+        "advice": [HOSTILE],
+        "diversity": {"on_data": 0.1, "far": None},
+        "weights": {"network": 0.25, "t = 1": 0.0, HOSTILE: 0.75},
+        "held_out": 3,
+        "gain": [0.1, 0.2],
+        "prior": {**prior, "chosen": "given θ*", "curve": curve},
+    }
+    predictions = {
+        "held_out": 3,
+        "scores": [{"method": "DiMS", "nll": 0.5, "rmse": 0.25}],
+        "calibration_axes": ["level of the interval", "coverage"],
+        "calibration": [
+            {"method": "DiMS", "confidence": [0.5], "accuracy": [1.0], "inputs": [3]},
+        ],
+        "residuals": [{"name": HOSTILE, "x": [0.0, 1.0, None], "y": [-3.5, 0.5, 1.0]}],
+        "within_two": 0.75,
+        "functions": [
+            {
+                "method": "DiMS",
+                "curves": [[0.0, 1.0], [0.0, 2.0]],
+                "mean": [0.0, 1.5],
+                "std": [0.1, 0.6],
+                "inner": [0.0, 0.5],
+            }
+        ],
+        "grid": [0.0, 1.0],
+        "points": {"train": [[0.0, 0.0]], "gap": [[1.0, 1.0]]},
+        "disagreement": {
+            "classes": False,
+            "held_out": True,
+            "rows": [[2, 0.5, 1.5, 0.6, 1.0, 1.0]],
+            "inputs": 1,
+            "of": 3,
+        },
+        "warnings": [],
+        "missing": [],
+    }
+    for name, content in (("findings", findings), ("predictions", predictions)):
+        path.with_suffix(f".{name}.json").write_text(json.dumps(content))
+    path.with_suffix(".trajectories.json").write_text(json.dumps(regression_run()))
+    return path

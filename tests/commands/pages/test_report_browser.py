@@ -19,6 +19,7 @@ from report_problems import (
     images_run,
     regression_run,
     saved_draws,
+    wide_draws,
 )
 
 from dims.commands.pages import html as page_writer
@@ -244,3 +245,36 @@ def test_narrow_screens_dark_mode_and_the_keyboard(look):
     assert seen["before"] != seen["after"]
     assert seen["reachable"]
     assert seen["named"]
+
+
+def test_the_page_of_a_users_run(look, tmp_path):
+    """Answers come first, and the table of draws fits 1280 pixels with every column it can have."""
+    page = read_page(wide_draws(tmp_path))
+    steps = """
+      const box = (id) => document.querySelector(`#${id} .scroll`);
+      const circles = (id) => document.querySelectorAll(`#${id} svg circle`).length;
+      return { ids: [...document.querySelectorAll("section")].map((part) => part.id),
+               columns: document.querySelectorAll("#draws thead th").length,
+               table: box("draws").scrollWidth, room: box("draws").clientWidth,
+               wide: document.documentElement.scrollWidth, window: innerWidth,
+               residuals: circles("residuals"), evidence: circles("evidence"),
+               bars: [...document.querySelectorAll("#weights rect")].map(
+                 (bar) => bar.width.baseVal.value),
+               bands: document.querySelectorAll("#functions svg svg path").length,
+               charts: document.querySelectorAll("#paths figure > div > svg").length,
+               images: document.querySelectorAll("img").length, text: document.body.innerText };
+    """
+    seen = look(page, steps, size="1280,900")
+    assert seen["columns"] == 14
+    assert seen["table"] <= seen["room"]
+    answers = ["functions", "calibration", "residuals", "weights", "evidence"]
+    assert [name for name in seen["ids"] if name in (*answers, "draws")] == [*answers, "draws"]
+    assert seen["residuals"] == 2  # one of the three has no number
+    assert seen["evidence"] == 3
+    assert seen["bars"][0] == pytest.approx(seen["bars"][2] / 3, rel=0.01)
+    assert seen["bands"] == 5  # two bands, two draws, their mean
+    assert seen["charts"] == 2  # the plane and the loss along the paths
+    assert HOSTILE in seen["text"]
+    assert seen["harm"] == seen["images"] == 0
+    narrow = look(page, steps, size="420,900")
+    assert narrow["wide"] <= narrow["window"]

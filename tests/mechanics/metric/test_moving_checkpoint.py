@@ -23,7 +23,7 @@ from dims.sampling.engine import Job
 from dims.sampling.store.run import _Store
 
 METRIC = dims.MovingMetric(turn=0.02, rank=4, points=6)
-HOW = {"friction": 0.3, "max_time": 1.0, "settle": "none", "certify": False, "metric": METRIC}
+HOW = {"friction": 0.3, "max_time": 0.5, "settle": "none", "certify": False, "metric": METRIC}
 TIMED = ("gradient_equivalents",)  # seconds differ from run to run
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 

@@ -17,7 +17,7 @@ from dims.mechanics.integrate import LONGER_STEPS, resolve_solver
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
-QUICK = {"friction": 0.5, "max_time": 0.4, "settle": "none", "certify": False}
+QUICK = {"friction": 0.5, "max_time": 0.2, "settle": "none", "certify": False}
 METRIC = dims.MovingMetric(turn=0.05, rank=4, points=6)
 
 
@@ -28,7 +28,7 @@ def posterior() -> dims.Posterior:
 
 @pytest.fixture(scope="module")
 def draws(posterior) -> dims.Draws:
-    return posterior.sample(4, progress=False, metric=METRIC, save_at=(0.1, 0.3), **QUICK)
+    return posterior.sample(4, progress=False, metric=METRIC, save_at=(0.05, 0.15), **QUICK)
 
 
 def start() -> tuple[dims.Surface, Tensor, Tensor]:
@@ -54,7 +54,7 @@ def test_a_name_means_the_default_settings():
 
 
 def test_all_ways_to_ask_for_it_are_the_same(posterior, draws):
-    sampler = dims.DiMS(metric=METRIC, save_at=(0.1, 0.3), **QUICK)
+    sampler = dims.DiMS(metric=METRIC, save_at=(0.05, 0.15), **QUICK)
     again = posterior.sample(4, sampler, progress=False)
     assert torch.equal(again.parameters, draws.parameters)
     assert again.settings == draws.settings
@@ -67,7 +67,7 @@ def test_all_ways_to_ask_for_it_are_the_same(posterior, draws):
 
 def test_draws_in_chunks_have_their_own_numbers(posterior, draws, tmp_path):
     """Points are chosen by the number of the draw in the run, not in its chunk."""
-    sampler = dims.DiMS(metric=METRIC, save_at=(0.1, 0.3), **QUICK)
+    sampler = dims.DiMS(metric=METRIC, save_at=(0.05, 0.15), **QUICK)
     how = {"progress": False, "store": tmp_path / "run", "chunk_size": 2}
     chunked = posterior.sample(4, sampler, **how)
     torch.testing.assert_close(chunked.parameters, draws.parameters, rtol=1e-6, atol=1e-6)

@@ -114,12 +114,12 @@ def test_another_tolerance_hardly_changes_when_rows_refresh(monkeypatch):
             randn(4, 2),
             tolerance=tolerance,
             metric=OFTEN,
-            max_time=1.5,
+            max_time=0.8,
         )
         assert path.status == [Status.FINISHED] * 4
         return [sorted(when for row, when in times if row == each) for each in range(4)]
 
-    coarse, fine, exact = (refreshed(tolerance) for tolerance in (1e-2, 1e-4, 1e-6))
+    coarse, fine, exact = (refreshed(tolerance) for tolerance in (1e-2, 1e-4, 1e-5))
     assert sum(map(len, coarse)) >= 4
     # A row refreshes at the end of a step, of which the coarse run makes a dozen in that time; its
     # last refresh may come after the end.

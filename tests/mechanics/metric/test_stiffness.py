@@ -31,7 +31,7 @@ def rows(*numbers: list[float]) -> Tensor:
 def quadratic_path(
     spectrum: str, condition: float, floor: float, *, away: bool, metric: str = "moving"
 ) -> dims.Trajectories:
-    """A rotated quadratic from the same φ'(0) at every condition, to t = 20."""
+    """A rotated quadratic from the same φ'(0) at every condition, to t = 8."""
     values = SPECTRA[spectrum](condition).double()
     turn = torch.linalg.qr(randn(SIZE, SIZE))[0]
     matrix = turn @ values.diag() @ turn.T
@@ -42,7 +42,7 @@ def quadratic_path(
         float(away) * randn(SIZE, seed=2) @ frame,
         randn(ROWS, SIZE, seed=1) @ frame,
         metric=moving if metric == "moving" else metric,
-        max_time=20.0 if metric == "moving" else 1.0,
+        max_time=8.0 if metric == "moving" else 0.4,
     )
 
 

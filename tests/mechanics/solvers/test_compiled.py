@@ -45,7 +45,11 @@ print(json.dumps({
 
 @pytest.mark.parametrize(
     ("memory_budget", "rows"),
-    [(None, 16), (2**13, 16), pytest.param(None, 40, marks=pytest.mark.slow)],
+    [
+        (None, 16),
+        pytest.param(2**13, 16, marks=pytest.mark.slow),  # the compiler takes most of the time
+        pytest.param(None, 40, marks=pytest.mark.slow),
+    ],
     ids=["whole step", "gradient in pieces", "shrinking"],
 )
 def test_a_compiled_run_is_the_same_run(memory_budget: int | None, rows: int) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.commands.pages.beside import Beside
 from dims.commands.pages.parameters_table import parameters_table
-from dims.commands.pages.parts import CITATION, column, confidence_sets, motion, pairs, table
-from dims.commands.pages.style import LABELS
+from dims.commands.pages.parts import CITATION, column, pairs, table
 from dims.errors import DrawsFileError, ReportError
 from dims.mechanics.status import Status
 from dims.sampling.certificate import Verdict
@@ -21,14 +21,11 @@ from dims.sampling.draws.fields import ROW_NUMBERS
 from dims.sampling.draws.file import check_tensors
 from dims.sampling.draws.header import parse_header
 from dims.sampling.draws.storage import read
-from dims.sampling.store.folder import read_small
 from dims.sampling.store.load import COMPUTE_AGAIN
 from dims.sampling.store.manifest import MANIFEST, read_manifest, stage_ends
 
-__all__ = ["TRAJECTORIES", "beside", "draws_page", "read_beside", "read_draws", "read_store"]
+__all__ = ["draws_page", "read_draws", "read_store"]
 
-TRAJECTORIES, CONFIDENCE = "trajectories", "confidence"  # optional files next to the draws
-LARGEST_BESIDE = 2**24  # bytes
 SHOWN_PLACES = 500  # draws in the plot of parameter space
 
 COLUMNS = {
@@ -150,35 +147,7 @@ def _read_chunk(file: Path) -> SavedDraws:
         raise DrawsFileError(f"{file.name}: {error}; {COMPUTE_AGAIN}") from error
 
 
-def beside(place: Path, name: str) -> Path:
-    """The path of an optional file: `NAME.json` in a store, `FILE.NAME.json` next to a file."""
-    return place / f"{name}.json" if place.is_dir() else place.with_suffix(f".{name}.json")
-
-
-def read_beside(place: Path, method: str) -> dict[str, Any]:
-    """Trajectories and confidence histograms of the draws, if their files exist."""
-    found: dict[str, Any] = {}
-    for name in (TRAJECTORIES, CONFIDENCE):
-        path = beside(place, name)
-        if not path.exists():
-            continue
-        try:
-            content = read_small(path, LARGEST_BESIDE)
-            if content is None:
-                raise ValueError("it is a link, not a regular file, or too large")
-            entry = json.loads(content)
-            if name == TRAJECTORIES:
-                found |= motion(entry)
-            else:
-                label = LABELS.get(method, method)
-                found[name] = [{"method": label, "sets": confidence_sets(entry, "test")}]
-        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            advice = "create it again or remove it"
-            raise ReportError(f"{path}: cannot be shown ({error!r}); {advice}") from error
-    return found
-
-
-def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[str, Any]:
+def draws_page(draws: SavedDraws, more: Beside | None = None) -> dict[str, Any]:
     """Turn draws into the data of a page.
 
     Args:
@@ -188,23 +157,27 @@ def draws_page(draws: SavedDraws, more: dict[str, Any] | None = None) -> dict[st
     Returns:
         The data of a page.
     """
+    more = more or Beside()
+    said = more.answers
     run: dict[str, Any] = {
         "name": draws.source,
         "method": draws.method,
         "settings": draws.settings,
         "versions": draws.versions,
         **_places(draws.offsets),
-        **(more or {}),
+        **more.sections,
+        **said.sections,
     }
     statuses = Counter(draws.status)
     facts = [*draws.facts, ["ended", ", ".join(f"{n} {name}" for name, n in statuses.items())]]
     return {
         "title": f"Draws: {draws.source}",
-        "subtitle": "How each draw ended, and whether it is a minimum.",
-        "facts": facts,
-        "advice": _advice(draws),
-        "tables": [_draws_table(draws), *_parameters(draws)],
+        "subtitle": "What the draws predict, how each ended, and whether it is a minimum.",
+        "facts": [*facts, *said.facts, *said.missing],
+        "advice": _advice(draws) if said.advice is None else said.advice,
+        "tables": [*said.tables, _draws_table(draws), *_parameters(draws)],
         "runs": [run],
+        "answers_first": True,
         "citation": CITATION,
     }
 

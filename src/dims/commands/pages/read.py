@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from dims.baselines.compare import COMPARISON
+from dims.commands.pages.beside import read_beside
 from dims.commands.pages.compare_page import compare_page
-from dims.commands.pages.draws_page import draws_page, read_beside, read_draws, read_store
+from dims.commands.pages.computed import compute
+from dims.commands.pages.draws_page import draws_page, read_draws, read_store
 from dims.errors import DrawsFileError, ReportError, StoreError
 from dims.sampling.store.manifest import MANIFEST
 
 __all__ = ["read_page"]
 
 
-def read_page(place: Path) -> dict[str, Any]:
+def read_page(place: Path, problem: str | None = None) -> dict[str, Any]:
     """Read a file of draws, the folder of a store, or a result of another package.
 
     A package adds its own results through an entry point in the group `dims.pages`: a function that
@@ -23,11 +25,13 @@ def read_page(place: Path) -> dict[str, Any]:
 
     Args:
         place: A file or a folder.
+        problem: `file.py:function` of the network and data of draws, to predict with.
 
     Returns:
         The data of a page.
 
     Raises:
+        EntryError: The problem cannot be called.
         ReportError: The path does not exist, is damaged, or is not a run.
     """
     if not place.exists():
@@ -36,9 +40,12 @@ def read_page(place: Path) -> dict[str, Any]:
         store = place.is_dir() and (place / MANIFEST).exists()
         if store or place.suffix == ".safetensors":
             draws = read_store(place) if store else read_draws(place)
-            return draws_page(draws, read_beside(place, draws.method))
+            computed = None if problem is None else compute(place, problem)
+            return draws_page(draws, read_beside(place, draws.method, computed))
     except (DrawsFileError, StoreError) as error:
         raise ReportError(f"{place}: {error}") from error
+    if problem is not None:
+        raise ReportError(f"--problem: {place} does not hold draws; leave it out")
     if place.is_dir() and (place / COMPARISON).exists():
         return _comparison(place)
     for entry in entry_points(group="dims.pages"):

@@ -26,57 +26,94 @@ function energySection(run) {
     legend(paths.map((path) => path.method)), host);
 }
 
+// The loss on the plane as a picture, in bands of its logarithm.
+function groundPicture(ground, aspect) {
+  const low = Math.min(...ground.loss.flat().filter((v) => v !== null));
+  const bent = ground.loss.map((row) => row.map((v) => (v === null ? null : Math.log10(1e-2 + v - low))));
+  const [from, to] = extent(bent.flat());
+  const parts = bent.map((row) => row.map((v) => (v === null ? null : (v - from) / (to - from))));
+  return raster(parts, "loss", { bands: 14, aspect }).toDataURL();
+}
+
+function moved(path, i) {
+  return [path.positions[i], path.times[i], path.loss[i]];
+}
+
+function particle(path) {
+  const dot = svg("circle", { r: 6, stroke: "#fff", "stroke-width": 1.5 }, svg("title", {}, path.label));
+  dot.style.fill = colourOf(path.method);
+  return dot;
+}
+
+// The plane on the left, the loss along each path on the right, one slider for both.
 function planeSection(run) {
   const ground = run.landscape, paths = run.trajectories;
-  const places = paths.map((path) => path.positions);
-  const [xRange, yRange] = ground
-    ? [ground.x, ground.y]
-    : [0, 1].map((axis) => padded(extent(places.flatMap((path) => path.map((point) => point[axis])))));
+  const [xRange, yRange] = ground ? [ground.x, ground.y] : [0, 1].map((axis) =>
+    padded(extent(paths.flatMap((path) => path.positions.map((point) => point[axis])))));
   const shape = (yRange[1] - yRange[0]) / (xRange[1] - xRange[0]);
   const aspect = Math.min(Math.max(shape, 0.4), 1.5);
-  const stack = el("div", { class: "stack" });
-  if (ground) {
-    const low = Math.min(...ground.loss.flat().filter((v) => v !== null));
-    const bend = (value) => Math.log10(1e-2 + value - low);
-    const bent = ground.loss.map((row) => row.map((v) => (v === null ? null : bend(v))));
-    const [from, to] = extent(bent.flat());
-    const parts = bent.map((row) => row.map((v) => (v === null ? null : (v - from) / (to - from))));
-    stack.append(raster(parts, "loss", { bands: 14, aspect }));
-  } else {
-    stack.append(el("canvas", { width: 480, height: Math.round(480 * aspect) }));
-  }
-  const canvas = stack.firstChild, [w, h] = [canvas.width, canvas.height];
-  const x = makeScale(xRange, [0, w]), y = makeScale(yRange, [h, 0]);
-  const drawing = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img",
-    "aria-label": `${paths.length} trajectories in the plane` });
-  const dots = paths.map((path) => {
-    for (const halo of [true, false]) {
-      const line = svg("path", { d: linePath(path.positions.map((p) => p[0]),
-        path.positions.map((p) => p[1]), x, y) }, svg("title", {}, path.label));
-      line.style.stroke = halo ? "#fff" : colourOf(path.method);
-      line.style.strokeWidth = halo ? 3 : 1.6;
-      line.style.opacity = halo && ground ? 0.6 : halo ? 0 : 1;
-      drawing.append(line);
-    }
-    const dot = svg("circle", { r: 6, stroke: "#fff", "stroke-width": 1.5 }, svg("title", {}, path.label));
-    dot.style.fill = colourOf(path.method);
-    return dot;
-  });
-  drawing.append(...dots);
-  stack.append(drawing);
+  const picture = ground ? groundPicture(ground, aspect) : null;
+  const names = run.plane_share ? ["along the first direction", "along the second direction"]
+    : ["first parameter", "second parameter"];
+  const left = el("div"), right = el("div"), views = { left: null, right: null };
+  let part = 1;
 
-  const time = timeSlider(100, (part) => {
-    paths.forEach((path, i) => {
-      const point = path.positions[Math.round(part * (path.positions.length - 1))];
-      dots[i].setAttribute("cx", x(point[0]));
-      dots[i].setAttribute("cy", y(point[1]));
+  function drawPlane(width) {
+    const height = Math.round((width - 70) * aspect) + 52;
+    const frame = chart(left, width, { height, xRange, yRange, xLabel: names[0], yLabel: names[1],
+      label: `${paths.length} trajectories in the plane` });
+    if (picture) {
+      const [x, y] = [frame.x(xRange[0]), frame.y(yRange[1])];
+      frame.inside.append(svg("image", { href: picture, x, y, preserveAspectRatio: "none",
+        width: frame.x(xRange[1]) - x, height: frame.y(yRange[0]) - y }));
+    }
+    for (const path of paths) {
+      for (const halo of ground ? [true, false] : [false]) {
+        const line = addLine(frame, path.positions.map((p) => p[0]), path.positions.map((p) => p[1]),
+          path.method, { width: halo ? 3 : 1.6, opacity: halo ? 0.6 : 1, title: path.label });
+        if (halo) line.style.stroke = "#fff";
+      }
+    }
+    views.left = { frame, dots: paths.map(particle) };
+    frame.inside.append(...views.left.dots);
+    addPoints(frame, [paths[0].positions[0]], "point", 4); // θ*
+    place();
+  }
+
+  function drawLoss(width) {
+    const losses = paths.flatMap((path) => path.loss), log = losses.every((v) => v === null || v > 0);
+    const frame = chart(right, width, { height: 300, xRange: padded(extent(paths.flatMap((path) => path.times))),
+      yRange: log ? extent(losses, true) : padded(extent(losses)), log, xLabel: "time t", yLabel: "loss L",
+      label: "loss along each trajectory" });
+    for (const path of paths) {
+      addLine(frame, path.times, path.loss, path.method, { log, opacity: 0.8, title: path.label });
+    }
+    views.right = { frame, dots: paths.map(particle) };
+    frame.inside.append(...views.right.dots);
+    place();
+  }
+
+  function place() {
+    paths.forEach((path, k) => {
+      const [point, time, loss] = moved(path, Math.round(part * (path.positions.length - 1)));
+      for (const [view, x, y] of [[views.left, ...point], [views.right, time, loss]]) {
+        if (!view) continue;
+        view.dots[k].setAttribute("cx", view.frame.x(x));
+        view.dots[k].setAttribute("cy", view.frame.y(y));
+      }
     });
+  }
+
+  const time = timeSlider(100, (fraction) => {
+    part = fraction;
+    place();
     return `${Math.round(100 * part)} % of the saved times`;
   }, 100);
-  const across = `horizontal: ${format(xRange[0])} to ${format(xRange[1])}; ` +
-    `vertical: ${format(yRange[0])} to ${format(yRange[1])}`;
-  return el("div", {}, time, legend(paths.map((path) => path.method)),
-    el("figure", {}, stack, el("figcaption", { class: "note" }, across)));
+  whenSized(left, drawPlane);
+  whenSized(right, drawLoss);
+  return el("div", {}, time, legend(paths.map((path) => path.method)), el("div", { class: "pair" },
+    el("figure", {}, el("h3", {}, "Seen from above"), left),
+    el("figure", {}, el("h3", {}, "Loss along each trajectory"), right)));
 }
 
 // A slider with a play button; `move` gets the fraction of the range and returns the text beside it.

@@ -3,30 +3,39 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 
-const pairTable = (pairs) => el("div", { class: "scroll" }, el("table", {}, el("tbody", {},
+const pairTable = (pairs, whole = false) => el("div", { class: whole ? "scroll whole" : "scroll" }, el("table", {}, el("tbody", {},
   ...pairs.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key),
     el("td", { class: "long" }, format(value)))))));
 
-const planeNote = (run) => !run.landscape ? "The first two parameters."
-  : run.plane_share ? "The plane through θ* along which the trajectories vary most: it holds " +
-    `${Math.round(100 * run.plane_share)} % of their variation. Contours show the loss on the plane ` +
-    "(dark is low). The trajectories leave the plane, so the loss along them differs."
-  : "Contours show the loss (dark is low).";
+const PARTICLES = "Each line is a particle that starts at the trained weights θ* (red dot) with a random velocity. ";
+
+const planeNote = (run) => PARTICLES + (!run.landscape
+  ? "The first picture has two of its parameters. "
+  : run.plane_share ? "The first picture is the plane through θ* along which the particles vary most; it holds " +
+    `${Math.round(100 * run.plane_share)} % of their variation. Its colours are the loss on the plane ` +
+    "(dark is low), not that of the particles, which leave it. "
+  : "The colours of the first picture are the loss (dark is low). ") +
+  "The second picture is the loss of each particle. It may climb while it is fast; friction takes its energy, " +
+  "and it comes to rest low.";
 
 const RUN_SECTIONS = [
+  ["functions", "Functions", (run) => run.functions, functionsSection, (run) => run.functions_note ??
+    "Thin lines: single draws. Thick line: their mean. Band: two standard deviations. " +
+      "Filled dots: training data. Hollow dots: held-out data."],
+  ["calibration", "Calibration", (run) => run.calibration, calibrationSection, (run) => run.calibration_note ??
+    "Accuracy of the ensemble predictive on test points in ten confidence bins, with 95 % intervals. The diagonal is perfect."],
+  ["residuals", "Residuals", (run) => run.residuals, residualsSection, residualsNote],
+  ["weights", "What counts in the answer", (run) => run.weights && Object.keys(run.weights), weightsSection,
+    (run) => run.weights_note],
+  ["evidence", "Prior and noise", (run) => run.evidence, evidenceSection, (run) => run.evidence_note],
   ["energies", "Energy and loss against time", (run) => run.trajectories, energySection,
     () => "Friction only removes energy. A geodesic keeps its kinetic energy."],
   ["paths", "Trajectories in parameter space", (run) => run.trajectories, planeSection, planeNote],
   ["places", "Draws in parameter space", (run) => run.places, placesSection,
     (run) => `The two principal directions around θ* (large dot): ${run.places_note}`],
-  ["functions", "Functions", (run) => run.functions, functionsSection,
-    () => "Thin lines: single draws. Thick line: their mean. Band: two standard deviations. " +
-      "Filled dots: training data. Hollow dots: held-out data."],
   ["movie", "Functions over time", (run) => run.movies, movieSection,
     () => "Move the slider, or use the arrow keys on it."],
   ["maps", "Uncertainty maps", (run) => run.maps, mapSection, () => "Bright is uncertain."],
-  ["calibration", "Calibration", (run) => run.calibration, calibrationSection,
-    () => "Accuracy of the ensemble predictive on test points in ten confidence bins. The diagonal is perfect."],
   ["confidence", "Confidence on in-distribution and OOD data", (run) => run.confidence,
     confidenceSection, () => "Share of each data set per confidence bin of the ensemble predictive. " +
       "OOD data should have lower confidence than in-distribution data."],
@@ -39,23 +48,30 @@ function section(id, title, note, content) {
     note ? el("p", { class: "note" }, note) : null, content);
 }
 
-function runSections(run) {
-  return RUN_SECTIONS.filter(([, , has]) => has(run)?.length)
+// What a run predicts and why comes before its tables; the rest follows them.
+const ANSWERS = ["functions", "calibration", "residuals", "weights", "evidence"];
+
+function runSections(run, wanted = () => true) {
+  return RUN_SECTIONS.filter(([id, , has]) => wanted(id) && has(run)?.length)
     .map(([id, title, , build, note]) => section(id, title, note(run), build(run)));
 }
 
 function start() {
-  const main = document.getElementById("main"), runs = el("div"), menu = document.getElementById("menu");
+  const main = document.getElementById("main"), menu = document.getElementById("menu");
+  const answers = el("div"), runs = el("div");
   const link = (part) => el("a", { href: `#${part.id}` }, part.querySelector("h2").textContent);
   function show(i) {
-    runs.replaceChildren(...runSections(page.runs[i]));
+    const first = (id) => page.answers_first && ANSWERS.includes(id);
+    answers.replaceChildren(...runSections(page.runs[i], first));
+    runs.replaceChildren(...runSections(page.runs[i], (id) => !first(id)));
     menu.replaceChildren(...[...main.querySelectorAll("section")].map(link));
     drawSized();
   }
-  main.append(section("overview", "Overview", page.subtitle, pairTable(page.facts)));
+  main.append(section("overview", "Overview", page.subtitle, pairTable(page.facts, true)));
   if (page.advice.length) {
     main.append(section("advice", "Advice", "", el("ul", {}, ...page.advice.map((line) => el("li", {}, line)))));
   }
+  main.append(answers);
   for (const table of page.tables) main.append(section(table.id, table.title, table.note, dataTable(table)));
   if (page.runs.length > 1) {
     const names = page.runs.map((run) => run.name);

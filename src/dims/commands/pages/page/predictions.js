@@ -10,7 +10,7 @@ function heightRange(run) {
 function functionFrame(host, width, run, grid, label) {
   const frame = chart(host, width, {
     xRange: [grid[0], grid[grid.length - 1]], yRange: heightRange(run),
-    xLabel: "input x", yLabel: "output f(x)", label,
+    xLabel: run.function_axes?.[0] ?? "input x", yLabel: run.function_axes?.[1] ?? "output f(x)", label,
   });
   return frame;
 }
@@ -20,19 +20,25 @@ function dataPoints(frame, run) {
   addPoints(frame, run.points.train ?? [], "point", 2.5);
 }
 
+function addBand(frame, grid, mean, std, name, opacity) {
+  const bound = (sign) => mean.map((m, i) => m + 2 * sign * std[i]);
+  const there = linePath(grid, bound(1), frame.x, frame.y);
+  const back = linePath([...grid].reverse(), bound(-1).reverse(), frame.x, frame.y);
+  const band = svg("path", { d: `${there}${back.replace("M", "L")}Z` });
+  band.style.fill = colourOf(name);
+  band.style.opacity = opacity;
+  band.style.stroke = "none";
+  frame.inside.append(band);
+}
+
 function functionsSection(run) {
-  return el("div", { class: "grid" }, ...run.functions.map((row) => {
+  return el("div", { class: run.functions.length > 1 ? "grid" : "wide" }, ...run.functions.map((row) => {
     const host = el("div");
     whenSized(host, (width) => {
       const frame = functionFrame(host, width, run, run.grid, `functions of ${row.method}`);
-      const bound = (sign) => row.mean.map((m, i) => m + 2 * sign * row.std[i]);
       if (row.curves.length > 1) {
-        const there = linePath(run.grid, bound(1), frame.x, frame.y);
-        const back = linePath([...run.grid].reverse(), bound(-1).reverse(), frame.x, frame.y);
-        const band = svg("path", { d: `${there}${back.replace("M", "L")}Z` });
-        band.style.fill = colourOf(row.method);
-        band.style.opacity = 0.18;
-        frame.inside.append(band);
+        addBand(frame, run.grid, row.mean, row.std, row.method, 0.18);
+        if (row.inner) addBand(frame, run.grid, row.mean, row.inner, row.method, 0.25);
         for (const curve of row.curves) addLine(frame, run.grid, curve, row.method, { opacity: 0.3, width: 0.8 });
       }
       addLine(frame, run.grid, row.mean, row.method, { width: 2.2 });
@@ -103,20 +109,33 @@ function mapSection(run) {
     choice("Show", MAPS.map(([label]) => label), draw)), host);
 }
 
+// Wilson's 95 % interval of a share of so many points; unlike standard errors it is honest at 0 and 1.
+function wilson(share, points) {
+  const z2 = 1.96 ** 2 / points, middle = (share + z2 / 2) / (1 + z2);
+  const half = (Math.sqrt(z2 * share * (1 - share) + z2 * z2 / 4)) / (1 + z2);
+  return [middle - half, middle + half];
+}
+
+function addShare(frame, method, x, share, points, most) {
+  const bar = svg("path", { d: linePath([x, x], wilson(share, points), frame.x, frame.y) });
+  const dot = svg("circle", { cx: frame.x(x), cy: frame.y(share), r: 2 + 3 * Math.sqrt(points / most) },
+    svg("title", {}, `${method}: ${format(points)} points`));
+  bar.style.stroke = dot.style.fill = colourOf(method);
+  bar.style.opacity = 0.5;
+  frame.inside.append(bar, dot);
+}
+
 function calibrationSection(run) {
-  const host = el("div");
+  const host = el("div"), [xLabel, yLabel] = run.calibration_axes ?? ["confidence", "accuracy"];
   whenSized(host, (width) => {
     const frame = chart(host, Math.min(width, 560), { height: 380, xRange: [0, 1], yRange: [0, 1],
-      xLabel: "confidence", yLabel: "accuracy", label: "reliability diagram" });
+      xLabel, yLabel, label: `${yLabel} against ${xLabel}` });
+    const most = Math.max(...run.calibration.flatMap((row) => row.inputs));
     addLine(frame, [0, 1], [0, 1], "perfect", { opacity: 0.7 });
     for (const row of run.calibration) {
       addLine(frame, row.confidence, row.accuracy, row.method, { width: 2 });
       row.confidence.forEach((c, i) => {
-        if (c === null) return;
-        const dot = svg("circle", { cx: frame.x(c), cy: frame.y(row.accuracy[i]), r: 3.5 },
-          svg("title", {}, `${row.method}: ${format(row.inputs[i])} points`));
-        dot.style.fill = colourOf(row.method);
-        frame.inside.append(dot);
+        if (c !== null) addShare(frame, row.method, c, row.accuracy[i], row.inputs[i], most);
       });
     }
   });

@@ -56,5 +56,5 @@ function dataTable(data) {
   controls.append(count);
   draw();
   return el("div", {}, controls, el("div", { class: "scroll", tabindex: 0, role: "region",
-    "aria-label": data.title }, el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body)), more);
+    "aria-label": data.title }, el("table", { class: data.columns.length > 10 ? "dense" : null }, el("thead", {}, el("tr", {}, ...heads)), body)), more);
 }

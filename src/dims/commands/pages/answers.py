@@ -1,0 +1,214 @@
+"""Findings and predictions of a run, turned into the sections and tables of its page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dims.commands.pages.parts import column, table
+
+__all__ = ["Answers", "add_findings", "add_predictions"]
+
+METRICS = {
+    "nll": column("NLL", "nats a row; lower is better"),
+    "accuracy": column("accuracy", "share of rows whose class is right"),
+    "rmse": column("RMSE", "root mean squared error"),
+    "ece": column("ECE", "expected calibration error; lower is better"),
+    "coverage": column("coverage", "share of rows within their 95 % interval"),
+    "brier": column("Brier", "squared error of the probabilities; lower is better"),
+    "crps": column("CRPS", "continuous ranked probability score; lower is better"),
+}
+# How prior and noise were chosen: a line of the overview, and a note below the curve.
+CHOSEN = {
+    "given": ("as given; nothing was tuned", ""),
+    "given θ*": (
+        "by the evidence at the given θ*",
+        "Log evidence at the given θ* for other priors, with the same noise. The large dot was "
+        'chosen. tune="minimum" (dims sample --tune-at-minimum) compares priors at minima of '
+        "their own.",
+    ),
+    "minimum": (
+        "by the evidence at the minimum of each candidate",
+        "Each dot is a prior with its own minimum of the loss and, in regression, its own noise. "
+        "The large dot has the highest evidence and was chosen.",
+    ),
+}
+PASSED_ON = (
+    "calibration",
+    "calibration_axes",
+    "residuals",
+    "within_two",
+    "functions",
+    "grid",
+    "points",
+    "function_axes",
+)
+
+
+ROWS = "disagreement"  # a table that all predictions have
+CHOICE = "choice of prior and noise"
+NO_FINDINGS = (
+    "not in this run: stores that `dims sample` or posterior.sample(store=...) write have it"
+)
+NO_PREDICTIONS = (
+    "not shown, because they need the network and the data: add --problem my_model.py:problem to "
+    "`dims report`"
+)
+
+
+@dataclass
+class Answers:
+    """Parts of a page that findings and predictions give.
+
+    Attributes:
+        facts: Lines of the overview.
+        advice: Lines of advice; None where nothing is known of it.
+        tables: Tables, in order.
+        sections: Data of sections.
+    """
+
+    facts: list[list[Any]] = field(default_factory=list)
+    advice: list[str] | None = None
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    sections: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[list[Any]]:
+        """Lines of the overview about what the page cannot show."""
+        lines = []
+        if not any(name == CHOICE for name, _ in self.facts):
+            lines.append([CHOICE, NO_FINDINGS])
+        if not any(entry["id"] == ROWS for entry in self.tables):
+            lines.append(["predictions", NO_PREDICTIONS])
+        return lines
+
+
+def add_findings(made: Answers, findings: dict[str, Any]) -> None:
+    """Prior and noise, weights, disagreement and advice, as `dims.sampling.findings` has them."""
+    _prior(made, findings)
+    _weights(made, findings)
+    _diversity(made, findings)
+    made.advice = [*(made.advice or []), *(str(line) for line in findings["advice"])]
+
+
+def add_predictions(made: Answers, predicted: dict[str, Any]) -> None:
+    """Held-out rows, functions and disagreement, as `predicted` has them, and warnings."""
+    _predictions(made, predicted)
+    told = [str(line) for line in predicted.get("warnings", [])]
+    missing = [str(line) for line in predicted.get("missing", [])]
+    made.advice = [*told, *(made.advice or []), *missing]
+
+
+def _prior(made: Answers, findings: dict[str, Any]) -> None:
+    prior = findings.get("prior")
+    if prior is None:
+        return
+    value = prior["prior_precision"]
+    shown = f"from {value[0]:.4g} to {value[1]:.4g}" if isinstance(value, list) else value
+    made.facts.append(["prior precision", shown])
+    if prior["noise_std"] is not None:
+        made.facts.append(["noise", prior["noise_std"]])
+    made.facts += [["log evidence", prior["log_evidence"]]]
+    made.facts += [["gradient norm at θ*", prior["gradient_norm"]]]
+    how, note = CHOSEN[prior["chosen"]]
+    made.facts.append([CHOICE, how])
+    curve = [dict(point) for point in prior["curve"]]
+    for point in curve:
+        if not (isinstance(point["prior_precision"], float) and point["prior_precision"] > 0):
+            raise ValueError("a point of the curve has no prior precision")
+    if len(curve) > 1:
+        made.sections |= {"evidence": curve, "evidence_note": note}
+    if prior["chosen"] == "minimum":
+        columns = [column("prior precision"), column("noise"), column("log evidence", "in nats")]
+        columns += [column("‖gradient‖", "at its minimum"), column("cost", "gradients")]
+        names = ("prior_precision", "noise_std", "log_evidence", "gradient_norm", "evaluations")
+        rows = [[*(p[name] for name in names), "chosen" if p["chosen"] else ""] for p in curve]
+        title, note = "Priors that were compared", "The evidence chose the best of them."
+        made.tables.append(table("priors", title, note, [*columns, column("")], rows))
+
+
+def _weights(made: Answers, findings: dict[str, Any]) -> None:
+    weights = findings.get("weights")
+    if not weights:
+        made.facts.append(["weights", "all draws count alike (no held-out rows chose others)"])
+        return
+    held_out, (gain, error) = findings["held_out"], findings["gain"]
+    note = "The trained network, the draws at saved times, and the draws at the end. "
+    note += f"{held_out} held-out rows chose these weights." if held_out else "They were given."
+    if gain is not None and error is not None:
+        note += (
+            f" Log score against the network alone: {gain:+.3f} ± {error:.3f} nats a row, "
+            "cross-validated."
+        )
+    numbers = {str(name): float(weight) for name, weight in weights.items()}
+    made.sections |= {"weights": numbers, "weights_note": note}
+
+
+def _diversity(made: Answers, findings: dict[str, Any]) -> None:
+    found = findings.get("diversity")
+    if found is None:
+        return
+    text = f"{100 * found['on_data']:.1f} % of the uncertainty on the training data"
+    if found["far"] is not None:
+        text += f", {100 * found['far']:.1f} % five standard deviations from it"
+    made.facts.append(["disagreement of the draws", text])
+
+
+def _predictions(made: Answers, predicted: dict[str, Any]) -> None:
+    made.sections |= {name: predicted[name] for name in PASSED_ON if name in predicted}
+    if "held_out" in predicted:
+        rows = int(predicted["held_out"])
+        made.sections["calibration_note"] = _calibration_note(rows, predicted)
+        made.tables.append(_scores(rows, predicted["scores"]))
+    if "functions" in predicted:
+        made.sections["functions_note"] = (
+            "Thin lines: single draws. Thick line: their mean. Dark band: two standard deviations "
+            "of the draws. Light band: the same with the noise. Filled dots: training data. Hollow "
+            "dots: held-out data. Units are those of the network's input and target."
+        )
+    if "disagreement" in predicted:
+        made.tables.append(_disagreement(predicted["disagreement"]))
+
+
+def _calibration_note(rows: int, predicted: dict[str, Any]) -> str:
+    classes = predicted.get("calibration_axes", [""])[0] == "confidence"
+    what = "Accuracy in ten bins of confidence" if classes else "Share of targets in their interval"
+    note = f"{what}, on {rows} held-out rows. The diagonal is perfect. Bars: 95 % intervals."
+    if predicted.get("weighed"):
+        note += " The same rows chose the weights, which flatters the draws a little."
+    return note
+
+
+def _scores(rows: int, scores: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    names = [name for name in METRICS if any(name in entry for entry in scores)]
+    columns = [column("answer"), *(METRICS[name] for name in names)]
+    lines = [[str(s["method"]), *(_number(s.get(name)) for name in names)] for s in scores]
+    return table("held-out", "Scores", f"On {rows} held-out rows.", columns, lines)
+
+
+def _number(value: Any) -> float | None:
+    known = isinstance(value, (int, float)) and math.isfinite(value)
+    return float(value) if known else None
+
+
+def _disagreement(found: dict[str, Any]) -> dict[str, Any]:
+    """Rows with the largest disagreement, and the inputs there."""
+    classes, rows, inputs = found["classes"], found["rows"], int(found["inputs"])
+    shown = len(rows[0]) - 5 if rows else 0
+    columns = [
+        column("row", "counted from 0, in the order of the data"),
+        column(
+            "disagreement", "mutual information, nats" if classes else "std of the draws' means"
+        ),
+        column("answer", "most probable class" if classes else "mean"),
+        column("1 − confidence") if classes else column("std", "with the noise"),
+        column("target"),
+        *(column(f"x{i}", "input, as the network sees it") for i in range(shown)),
+    ]
+    which = "held-out" if found["held_out"] else "training"
+    note = f"The {len(rows)} of {found['of']} {which} rows on which the draws disagree most."
+    if inputs > shown:
+        note += f" The first {shown} of {inputs} inputs are shown."
+    return table(ROWS, "Where draws disagree most", note, columns, rows)
