@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import dims
+from dims.sampling.widening import widened
 
 QUICK = {"max_time": 0.2, "certify": False, "progress": False}
 
@@ -28,7 +29,7 @@ def regression() -> dims.Posterior:
 
 def test_a_widened_draw_of_a_linear_model_is_exact(regression: dims.Posterior) -> None:
     """One draw, widened, has the variance xᵀ·P⁻¹·x + σ² of Bayesian linear regression."""
-    draws = regression.sample(1, widen=20_000, **QUICK)
+    draws = widened(regression.sample(1, **QUICK), 20_000)
     mixture = draws.mixture
     assert mixture is not None
     only = replace(draws, mixture=replace(mixture, weights=torch.tensor([0.0, 0.0, 1.0]).double()))
@@ -45,9 +46,6 @@ def test_weights_without_held_out_rows(regression: dims.Posterior) -> None:
     assert draws.mixture.named_weights([]) == {"network": 0.0, "end": 0.5, "widened": 0.5}
     assert draws.mixture.tangents.shape == (2, 10, 3)
     assert "widened 0.50" in draws.summary()
-    plain = regression.sample(2, widen=0, **QUICK)
-    assert plain.mixture is None
-    assert torch.equal(plain.parameters, draws.parameters)
     assert draws.predict(torch.ones(1, 2), weights="equal").samples.shape[0] == 2
 
 
@@ -96,5 +94,3 @@ def test_held_out_rows_weigh_widened_draws(regression: dims.Posterior) -> None:
 def test_a_module_of_all_draws_says_what_it_leaves_out(regression: dims.Posterior) -> None:
     with pytest.warns(UserWarning, match="widened ones are linearised"):
         regression.sample(2, **QUICK).to_ensemble()
-    with pytest.raises(ValueError, match="widen"):
-        regression.sample(2, widen=-1, **QUICK)

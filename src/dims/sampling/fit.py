@@ -72,19 +72,15 @@ def fit(
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: How what is not given below is chosen; False: it is 1; True: by the evidence at the
-            given θ*. At the minimum of each candidate, to which θ* moves: "minimum" by the
-            evidence, "leave_one_out" by approximate leave-one-out scores, "cautious" by that one
-            of both that wants the stronger prior. None: "cautious" where the curvature is "full",
-            else True.
+        tune: What chooses prior and noise: True, the evidence at θ*; False: nothing; "cautious",
+            "leave_one_out", "minimum": at minima (docs/choose.md). None: "cautious" if "full".
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
         effective_points: Scale the likelihood to this many points; None: all of them.
         loss_scale: Factor on the whole loss, likelihood and prior.
         refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
-        parameters: Names, patterns or a predicate of the parameters to sample, or
-            `dims.last_blocks(model, 2)`; None: the trainable ones.
+        parameters: Names, patterns, a predicate or `dims.last_blocks(model, 2)`; None: trainable.
         validation: Rows (x, y) that the network has never seen, to weigh it and its draws by.
         progress: Show which stage takes long, or a function to call with the part of refining done.
 
@@ -98,8 +94,7 @@ def fit(
         >>> posterior = dims.fit(model, (x, y), "regression")
     """
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
-    if tune is None:
-        tune = "cautious" if chosen.curvature == "full" else True
+    tune = chosen.usual_tuning if tune is None else tune
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     open_prior = prior_structure if prior_precision is None else None
     prior = 1.0 if prior_precision is None else prior_precision
@@ -118,6 +113,10 @@ class _Chosen(NamedTuple):
     kind: str
     rank: int
     progress: bool | Callable[[float], None]
+
+    @property
+    def usual_tuning(self) -> bool | str:
+        return "cautious" if isinstance(self.curvature, str) and self.curvature == "full" else True
 
     def at(self, surface: LossSurface, theta: Vector) -> Curvature:
         with stage(self.progress, "curvature"):

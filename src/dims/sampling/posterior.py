@@ -24,10 +24,10 @@ from dims.model.shapes import RowVectors, Vector, check_integer
 from dims.model.torch_support.free_memory import free_memory
 from dims.model.training_data import TrainingData
 from dims.prediction.showing import Shown
+from dims.sampling.answer import answer
 from dims.sampling.draws import Draws
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
-from dims.sampling.findings import keep_findings
 from dims.sampling.perturbations import check_seed, perturbations
 from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
@@ -36,8 +36,7 @@ from dims.sampling.settle import Settled
 from dims.sampling.store.chunks import jobs_of, join
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
-from dims.sampling.weighing import times_to_weigh, weighed
-from dims.sampling.widening import widened
+from dims.sampling.weighing import times_to_weigh
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -157,7 +156,6 @@ class Posterior(Shown):
         chunk_size: int = 50,
         engine: str | Engine | None = None,
         retry_failed: bool = False,
-        widen: int | None = None,
     ) -> Draws:
         """Draw parameter vectors; keywords up to `metric` are fields of a sampler.
 
@@ -181,11 +179,9 @@ class Posterior(Shown):
             chunk_size: Draws computed and kept together.
             engine: None (this process), "ray" or `dims.Ray(...)`.
             retry_failed: Try failed draws of a store again with a finer tolerance.
-            widen: Laplace draws at each draw of DiMS, whose linearised predictions join `mixture`.
-                None: 10 where prior and noise were chosen at minima with a full curvature, else 0.
 
         Returns:
-            The draws in order; held-out rows of the posterior have set their `mixture`.
+            The draws in order; `mixture` says what counts in their predictions.
 
         Raises:
             ValueError: A value is out of range, or has no meaning for the method.
@@ -197,11 +193,7 @@ class Posterior(Shown):
         forces = (friction, gravity, max_time, precondition, solver, tolerance)
         times = times_to_weigh(self.validation, method, max_time, save_at)
         sampler = choose_sampler(method, Motion(*forces, times, compile, metric), settle, certify)
-        made = self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
-        made = weighed(widened(made, self.curvature, self.evidence, widen), self.validation)
-        if store is not None:
-            keep_findings(self, made, store)
-        return made
+        return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 
     def estimate(
         self, draws: int, method: str | Sampler = "dims", *, within: float = 5
@@ -266,8 +258,8 @@ class Posterior(Shown):
             if store is None:
                 jobs = list(jobs_of([draws], chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
-                return join(made[job] for job in jobs)
-            return sample_in_store(
+                return answer(self, join(made[job] for job in jobs), None)
+            kept = sample_in_store(
                 store,
                 self._manifest(sampler, seed, chosen.threads),
                 draws,
@@ -277,6 +269,7 @@ class Posterior(Shown):
                 compute,
                 retry_failed=retry_failed,
             )
+        return answer(self, kept, store)
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""

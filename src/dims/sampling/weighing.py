@@ -40,6 +40,6 @@ def weighed(draws: Draws, rows: TrainingData | None) -> Draws:
         warnings.warn(
             f"the held-out rows could not weigh the draws, which all count alike: {error}",
             StackingWarning,
-            stacklevel=5,  # the caller of `sample`, which is decorated
+            stacklevel=6,  # the caller of `sample`, which is decorated
         )
         return draws

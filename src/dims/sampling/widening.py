@@ -15,41 +15,27 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from dims.curvature import Curvature, fit_curvature
-from dims.curvature.evidence import EvidenceFit
-from dims.curvature.full import FullCurvature
-from dims.model.shapes import check_integer
+from dims.curvature import fit_curvature
 from dims.sampling.draws import Draws
 from dims.sampling.draws.mixture import Mixture
-from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.perturbations import perturbations
-from dims.sampling.samplers import DiMS
+from dims.surface.loss import LossSurface
 
 __all__ = ["widened"]
 
 TANGENTS = 10  # ε for each draw
 
 
-def widened(
-    draws: Draws, curvature: Curvature, evidence: EvidenceFit | None, count: int | None
-) -> Draws:
-    """Draws of DiMS with a group of widened ones, and weights that need no held-out rows.
+def widened(draws: Draws, count: int = TANGENTS) -> Draws:
+    """The draws with a group of widened ones, and weights that need no held-out rows.
 
     Draws and widened draws count alike. The trained network counts as much as each of them, unless
     the likelihood has a noise: that was chosen at the minimum, and the network's own is another.
 
     Args:
-        draws: The draws; those of other methods stay as they are.
-        curvature: Of the posterior.
-        evidence: How its prior and noise were chosen.
-        count: ε for each draw; 0: as they are; None: 10 where prior and noise were chosen at
-            minima, for predictions with a Laplace approximation there, and the curvature is full.
+        draws: Draws on a loss surface.
+        count: ε for each of them.
     """
-    at_minima = isinstance(curvature, FullCurvature) and isinstance(evidence, EvidencePath)
-    usual = TANGENTS if at_minima else 0
-    count = usual if count is None else check_integer("widen", count, lowest=0)
-    if count == 0 or draws.method != DiMS.name:
-        return draws
     network = float(draws.surface.likelihood.noise_std is None)
     weights = torch.tensor([network, *[0.0] * len(draws.times), 1.0, 1.0], dtype=torch.float64)
     tangents = _tangents(draws, count)
@@ -60,6 +46,7 @@ def widened(
 def _tangents(draws: Draws, count: int) -> Tensor:
     """ε of each draw by the GGN where it is, (S, count, K); they depend on (seed, draw) alone."""
     surface, seed = draws.surface, draws.seed or 0
+    assert isinstance(surface, LossSurface)  # of a posterior
     found = []
     for number, theta in enumerate(draws.parameters.to(surface.vector.device)):
         precision = fit_curvature(surface, theta, "full", "ggn").precision_for(surface)
