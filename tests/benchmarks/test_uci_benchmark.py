@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,18 @@ import pytest
 import torch
 
 import dims
+from dims_paper.datasets.splits import Split
+from dims_paper.datasets.uci import load_uci
 from dims_paper.datasets.uci_regression import RegressionSplit
+from far_inputs import DISTANCE, far_inputs
+from uci_classification.differences import table as differences
+from uci_classification.networks import paper_network, train_paper_networks
+from uci_classification.protocol import run_one
 from uci_regression.__main__ import run
 from uci_regression.protocol import Configuration, _scores, run_split
 from uci_regression.published_table import difference, mean_and_error, table, verdicts
 
-TINY = Configuration(hidden=2, epochs=5, draws=2, times=(0.02, 0.05), noise="constant", ensemble=2)
+TINY = Configuration(hidden=2, epochs=5, draws=3, max_time=0.06, ensemble=2)
 
 
 def line(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -29,12 +36,14 @@ def line(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_the_whole_protocol_runs_and_can_be_written_down() -> None:
     data = RegressionSplit(line(60, 0), line(40, 1), 10.0)
     found = run_split("line", data, 0, TINY)
-    assert set(found["scores"]) == {"stacked", "network", "end", "times", "ensemble"}
-    assert len(found["weights"]) == 3  # the network, one saved time, the end
-    assert sum(found["weights"]) == pytest.approx(1)
+    answers = {"default", "held out", "network", "draws alone", "ensemble"}
+    assert set(found["scores"]) == answers
+    assert len(found["weights"]) == 4  # the network, one saved time, the end, widened draws
+    assert sum(found["weights"].values()) == pytest.approx(1)
     # A line with noise of 6: log 6 + ½ log 2πe = 3.21 nats is the best there is.
-    assert 2.9 < found["scores"]["stacked"]["nll"] < 3.9
-    assert 4 < found["scores"]["stacked"]["rmse"] < 12
+    for answer in ("default", "held out"):
+        assert 2.9 < found["scores"][answer]["nll"] < 3.9
+        assert 4 < found["scores"][answer]["rmse"] < 12
     json.dumps(found)
 
 
@@ -43,7 +52,7 @@ def test_scores_are_in_the_units_of_the_data() -> None:
     surface = dims.LossSurface(torch.nn.Linear(1, 1).double(), (x, y), dims.Gaussian(0.6))
     draws = dims.Draws.from_parameters(surface, surface.initial[None])
     outputs = surface.predict(surface.initial[None], x)[0]
-    scores = _scores(draws, RegressionSplit((x, y), (x, y), 10.0))
+    scores = _scores(draws, RegressionSplit((x, y), (x, y), 10.0), 0)
     normal = torch.distributions.Normal(10 * outputs, 6.0)  # everything ten times as large
     assert scores["nll"] == pytest.approx(float(-normal.log_prob(10 * y).detach().mean()))
     assert scores["rmse"] == pytest.approx(float(10 * (outputs - y).square().mean().sqrt()))
@@ -54,14 +63,14 @@ def test_finished_splits_are_not_run_again(tmp_path: Path, monkeypatch: pytest.M
 
     def pretend(name: str, data: Any, split: int, how: Configuration) -> dict[str, Any]:
         ran.append((name, split))
-        return {"scores": {"stacked": {"nll": 1.0}}, "seconds": 0.0}
+        return {"scores": {"default": {"nll": 1.0}}, "seconds": {}}
 
     monkeypatch.setattr("uci_regression.__main__.run_split", pretend)
     monkeypatch.setattr("uci_regression.__main__.load_regression", lambda name, split: None)
     monkeypatch.setattr("uci_regression.__main__.split_count", lambda name: 20)
-    run(["yacht"], 2, TINY, tmp_path)
+    run(["yacht"], 0, 2, TINY, tmp_path)
     (tmp_path / "yacht" / "00.json").unlink()
-    run(["yacht"], 3, TINY, tmp_path)
+    run(["yacht"], 0, 3, TINY, tmp_path)
     assert ran == [("yacht", 0), ("yacht", 1), ("yacht", 0), ("yacht", 2)]
 
 
@@ -72,9 +81,54 @@ def test_differences_are_in_standard_errors() -> None:
 
 @pytest.mark.data
 def test_the_table_sets_ours_beside_the_published_numbers() -> None:
-    splits = [{"scores": {"stacked": {"nll": nll, "rmse": 3.0}}} for nll in (2.0, 2.2, 2.4)]
+    splits = [{"scores": {"default": {"nll": nll, "rmse": 3.0}}} for nll in (2.0, 2.2, 2.4)]
     shown = table({"boston": splits, "yacht": []}, "nll")
     gap = (2.2 - 2.40) / math.hypot(0.2 / math.sqrt(3), 0.04)
     assert f"| boston | 3 | 2.200 ± 0.115 | 2.40 ({gap:+.1f}) |" in shown
     assert "yacht" not in shown
     assert "MC dropout: within two or better on 1 of 1, better 0" in verdicts({"boston": splits})
+
+
+def test_far_inputs_keep_columns_and_move_rows() -> None:
+    inputs = torch.randn(30, 3, dtype=torch.float64)
+    far = far_inputs(inputs, 0)
+    assert torch.equal(far["permuted"].sort(0).values, inputs.sort(0).values)
+    assert not torch.equal(far["permuted"], inputs)
+    moved = (far["moved"] - inputs).norm(dim=1)
+    assert torch.allclose(moved, torch.full_like(moved, DISTANCE))
+
+
+@pytest.mark.data
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few_columns(name: str, seed: int) -> Split:
+        split = load_uci(name, seed)
+        fewer = {part: getattr(split, part)[:, :2] for part in ("train_inputs", "test_inputs")}
+        return replace(split, validation_inputs=split.validation_inputs[:, :2], **fewer)
+
+    for module in ("networks", "protocol"):
+        monkeypatch.setattr(f"uci_classification.{module}.load_uci", few_columns)
+        monkeypatch.setattr(f"uci_classification.{module}.HIDDEN", (2,))
+    train_paper_networks("glass", 2, tmp_path, epochs=3)
+    found = run_one("glass", "paper", 1, 2, tmp_path)
+    assert set(found["weights"]) == {"network", "t = 1", "end", "widened"}
+    for answer in ("network", "default", "held out", "ensemble"):
+        assert 0 < found["scores"][answer]["nll"] < 5
+    for seed in (0, 1):
+        path = tmp_path / "out" / "glass_paper" / f"{seed:02d}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found))
+    shown = differences(tmp_path / "out", ("glass",))
+    assert "| glass, as in the paper | chosen | 2 |" in shown
+    assert "± 0.000" in shown  # two equal splits
+
+
+@pytest.mark.data
+def test_paper_networks_are_trained_as_one_alone(tmp_path: Path) -> None:
+    """A network of several side by side has the loss of one that is trained alone, by and large."""
+    train_paper_networks("glass", 3, tmp_path, epochs=200)
+    split = load_uci("glass", 2)
+    network = paper_network("glass", 2, tmp_path)
+    with torch.no_grad():
+        loss = torch.nn.functional.cross_entropy(network(split.train_inputs), split.train_targets)
+    assert float(loss) < 1.5  # the frequencies of the classes have 1.5
