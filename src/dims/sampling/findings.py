@@ -111,7 +111,8 @@ def _choice(posterior: Posterior) -> dict[str, Any]:
             }
             for c in evidence.candidates
         ]
-        return {"chosen": "minimum", "curve": curve}
+        left_out = evidence.chosen_by == "leave_one_out"
+        return {"chosen": "leave_one_out" if left_out else "minimum", "curve": curve}
     return {"chosen": "given θ*", "curve": _curve(posterior)}
 
 

@@ -26,13 +26,19 @@ CHOSEN = {
     "given θ*": (
         "by the evidence at the given θ*",
         "Log evidence at the given θ* for other priors, with the same noise. The large dot was "
-        'chosen. tune="minimum" (dims sample --tune-at-minimum) compares priors at minima of '
+        'chosen. tune="cautious" (dims sample --tune-at-minimum) compares priors at minima of '
         "their own.",
     ),
     "minimum": (
         "by the evidence at the minimum of each candidate",
         "Each dot is a prior with its own minimum of the loss and, in regression, its own noise. "
         "The large dot has the highest evidence and was chosen.",
+    ),
+    "leave_one_out": (
+        "by leave-one-out scores at the minimum of each candidate",
+        "Each dot is a prior with its own minimum of the loss and, in regression, its own noise. "
+        "The large dot was chosen: its leave-one-out score is the highest, and the evidence would "
+        "have taken a weaker prior or the same.",
     ),
 }
 PASSED_ON = (
@@ -120,12 +126,14 @@ def _prior(made: Answers, findings: dict[str, Any]) -> None:
             raise ValueError("a point of the curve has no prior precision")
     if len(curve) > 1:
         made.sections |= {"evidence": curve, "evidence_note": note}
-    if prior["chosen"] == "minimum":
+    if prior["chosen"] in ("minimum", "leave_one_out"):
         columns = [column("prior precision"), column("noise"), column("log evidence", "in nats")]
+        columns += [column("leave one out", "in nats")]
         columns += [column("‖gradient‖", "at its minimum"), column("cost", "gradients")]
-        names = ("prior_precision", "noise_std", "log_evidence", "gradient_norm", "evaluations")
-        rows = [[*(p[name] for name in names), "chosen" if p["chosen"] else ""] for p in curve]
-        title, note = "Priors that were compared", "The evidence chose the best of them."
+        names = ("prior_precision", "noise_std", "log_evidence", "leave_one_out", "gradient_norm")
+        cells = [[*(p.get(name) for name in names), p["evaluations"]] for p in curve]
+        rows = [[*c, "chosen" if p["chosen"] else ""] for c, p in zip(cells, curve, strict=True)]
+        title, note = "Priors that were compared", f"{how[0].upper()}{how[1:]}."
         made.tables.append(table("priors", title, note, [*columns, column("")], rows))
 
 
@@ -135,8 +143,12 @@ def _weights(made: Answers, findings: dict[str, Any]) -> None:
         made.facts.append(["weights", "all draws count alike (no held-out rows chose others)"])
         return
     held_out, (gain, error) = findings["held_out"], findings["gain"]
-    note = "The trained network, the draws at saved times, and the draws at the end. "
-    note += f"{held_out} held-out rows chose these weights." if held_out else "They were given."
+    note = "The trained network, the draws at saved times, at the end, and widened at the end. "
+    note += (
+        f"{held_out} held-out rows chose these weights."
+        if held_out
+        else "No held-out rows chose them."
+    )
     if gain is not None and error is not None:
         note += (
             f" Log score against the network alone: {gain:+.3f} ± {error:.3f} nats a row, "
