@@ -210,7 +210,7 @@ def test_summary_advises_on_the_start_the_prior_and_the_number() -> None:
     sloping = bare().summary()
     assert (
         "θ* is not a minimum of the sampled loss (gradient norm 73): dims.fit(..., "
-        'tune="minimum")' in sloping
+        'tune="cautious")' in sloping
     )
     for prior, told in ((1e-6, True), (1e6, True), (0.0, False), (0.5, False)):
         surface = problem("one output")[0].with_settings(prior_precision=prior)

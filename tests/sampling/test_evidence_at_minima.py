@@ -89,7 +89,7 @@ def test_the_choice_is_the_best_of_the_closed_form_and_theta_moves_to_its_minimu
     torch.testing.assert_close(posterior.map_parameters, expected, rtol=1e-6, atol=1e-6)
     # The trained network stays as it was given: only the posterior moves.
     assert torch.equal(posterior.surface.initial[:6], model.first.weight[0])
-    with pytest.warns(dims.NotAMinimumWarning, match='tune="minimum"'):
+    with pytest.warns(dims.NotAMinimumWarning, match='tune="cautious"'):
         untouched = dims.fit(model, (x, y), "regression", tune=True)
     assert untouched.log_marginal_likelihood < posterior.log_marginal_likelihood - 10
 
