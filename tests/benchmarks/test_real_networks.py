@@ -29,6 +29,8 @@ from real_networks.predictions import average, small
 from real_networks.rows_training import RowsTrainer
 from real_networks.training import Recipe, Trainer, standardised
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
 pytestmark = pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 
 
@@ -269,7 +271,7 @@ def test_a_killed_program_goes_on(tmp_path: Path) -> None:
     """SIGKILL in the middle of the motion, then the same command."""
     code = f"""
         import os, signal, sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(BENCHMARKS)!r}]
         import test_real_networks as here
         from real_networks import __main__ as program, experiment, motion
         experiment.load = lambda *_: here.collection()

@@ -40,7 +40,7 @@ def posterior() -> dims.Posterior:
         ({"prior_precision": "1"}, "prior_precision: expected a number"),
         ({"effective_points": "5"}, "effective_points: must be positive"),
         ({"loss_scale": "2"}, "loss_scale: must be positive"),
-        ({"tune": "no"}, 'tune: expected True, False or "minimum"'),
+        ({"tune": "no"}, 'tune: expected True, False or one of "cautious"'),
         ({"refine": "yes"}, "refine: expected a whole number"),
     ],
 )

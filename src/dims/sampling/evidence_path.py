@@ -75,6 +75,10 @@ def tune_at_minima(
         The search with its curve, and the best candidate with its minimum.
     """
     began = time.perf_counter()
+    if prior not in ("scalar", "layer", "tensor", "fixed"):
+        raise ValueError(
+            f"prior_structure: {prior!r} is unknown; give one of scalar, layer, tensor"
+        )
     search = _Search(surface, fit_at, prior, tune_noise, scores)
     places = search.scan(theta)
     score = deciding(places, scores)
