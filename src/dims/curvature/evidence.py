@@ -205,16 +205,21 @@ class _Terms:
         return likelihood + prior - 0.5 * (log_determinant - log_scale)
 
 
+def check_structure(prior: str) -> None:
+    """Refuse an unknown structure of the prior."""
+    if prior not in ("scalar", "layer", "tensor", "fixed"):
+        raise ValueError(
+            f"prior_structure: {prior!r} is unknown; give one of scalar, layer, tensor, fixed"
+        )
+
+
 def _groups(vector: ParameterVector, prior: str) -> Tensor:
     """The number of the group of each parameter, −1 for none."""
+    check_structure(prior)
     if prior == "fixed":
         return torch.full((vector.size,), -1)
     if prior == "scalar":
         return torch.zeros(vector.size, dtype=torch.int64)
-    if prior not in ("layer", "tensor"):
-        raise ValueError(
-            f"prior_structure: {prior!r} is unknown; give one of scalar, layer, tensor, fixed"
-        )
     names = [n.rpartition(".")[0] if prior == "layer" else n for n in vector.names]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     members = torch.tensor([numbers[name] for name in names])

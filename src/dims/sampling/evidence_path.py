@@ -27,7 +27,13 @@ import torch
 from torch import Tensor
 
 from dims.curvature import Curvature
-from dims.curvature.evidence import NOISE_BOUNDS, PRIOR_BOUNDS, EvidenceFit, tune_evidence
+from dims.curvature.evidence import (
+    NOISE_BOUNDS,
+    PRIOR_BOUNDS,
+    EvidenceFit,
+    check_structure,
+    tune_evidence,
+)
 from dims.errors import EvidenceWarning
 from dims.model.shapes import Vector
 from dims.sampling.evidence_minimum import Candidate, EvidencePath, Minimum, finished, minimum_of
@@ -75,10 +81,6 @@ def tune_at_minima(
         The search with its curve, and the best candidate with its minimum.
     """
     began = time.perf_counter()
-    if prior not in ("scalar", "layer", "tensor", "fixed"):
-        raise ValueError(
-            f"prior_structure: {prior!r} is unknown; give one of scalar, layer, tensor"
-        )
     search = _Search(surface, fit_at, prior, tune_noise, scores)
     places = search.scan(theta)
     score = deciding(places, scores)
@@ -124,6 +126,7 @@ class _Search:
         tune_noise: bool,
         scores: tuple[str, ...],
     ) -> None:
+        check_structure(prior)
         self.surface, self.fit_at, self.prior = surface, fit_at, prior
         self.scores = scores
         self.by_leaving_out = "leave_one_out" in scores
