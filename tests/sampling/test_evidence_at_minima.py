@@ -159,7 +159,7 @@ def test_the_walk_ends_at_the_minimum_of_a_convex_loss() -> None:
     walk = walk_down(surface, surface.initial, fit_curvature, tolerance=1e-12)
     settled = dims.settle(surface, surface.initial[None], "full")
     assert walk.arrived
-    assert walk.evaluations < 12  # Newton's method, as the Gauss–Newton matrix is the Hessian
+    assert walk.curvatures <= 3  # gradients alone go most of the way
     assert walk.loss == pytest.approx(float(settled.loss), abs=1e-9)
     torch.testing.assert_close(walk.theta, settled.positions[0], rtol=0, atol=1e-4)
 

@@ -207,7 +207,7 @@ def _loss_function(surface: LossSurface, batched: bool) -> Callable[[Tensor, Any
 
     def one(theta: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
         outputs = surface.network(surface.vector.unflatten(theta), inputs, module)
-        return surface.likelihood.negative_log(outputs, targets).mean()
+        return surface.likelihood.training_loss(outputs, targets).mean()
 
     def one_by_one(thetas: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
         losses = [

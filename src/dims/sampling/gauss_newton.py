@@ -6,6 +6,8 @@ The damping μ follows the share of the promised loss that a step keeps (Levenbe
 Nielsen's rule; Madsen, Nielsen and Tingleff, Methods for Non-Linear Least Squares Problems, 2004).
 The stop is what a whole step would gain in nats, the unit in which candidates of the evidence are
 compared.
+
+A curvature costs as much as a hundred gradients, so `quasi_newton` goes as far as each one leads.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import NamedTuple
 
 from dims.curvature import Curvature
 from dims.model.shapes import Vector
+from dims.sampling.quasi_newton import Place, follow
 from dims.surface.loss import LossSurface
 
 __all__ = ["FitAt", "Walk", "walk_down"]
@@ -57,29 +60,29 @@ def walk_down(
     Returns:
         The end of the walk; no step goes uphill.
     """
-    prior = surface.prior_precision
+    prior, scale = surface.prior_precision, surface.loss_scale
     smallest = float(prior.double().mean())  # what a first damping is worth
     damping, harder = 0.0, 2.0
-    losses, gradients = surface.value_and_grad(theta.unsqueeze(0))
+    here = Place.at(surface, theta)
     evaluations, steps = 1, 0
     while True:
-        curvature = fit_at(surface, theta)
-        gradient = gradients[0]
-        whole = curvature.precision(prior).solve(gradient)
-        arrived = 0.5 * float(gradient.double() @ whole.double()) <= tolerance * surface.loss_scale
+        curvature = fit_at(surface, here.theta)
+        precision = curvature.precision(prior)
+        whole = precision.solve(here.gradient)
+        arrived = 0.5 * here.slope(whole) <= tolerance * scale
         if arrived or steps == most_steps:
             break
         moved = False
         for _ in range(TRIES):
-            step = curvature.precision(prior + damping).solve(gradient) if damping else whole
-            trial = theta - step
-            new_losses, new_gradients = surface.value_and_grad(trial.unsqueeze(0))
+            if damping:
+                precision = curvature.precision(prior + damping)
+            step = precision.solve(here.gradient) if damping else whole
+            trial = Place.at(surface, here.theta - step)
             evaluations += 1
-            pull = float(gradient.double() @ step.double())
-            damped = surface.loss_scale * damping * float(step.double() @ step.double())
-            kept = float(losses[0] - new_losses[0]) / (0.5 * (pull + damped))
-            if kept > 0 and bool(new_gradients.isfinite().all()):
-                theta, losses, gradients, moved = trial, new_losses, new_gradients, True
+            damped = scale * damping * float(step.double() @ step.double())
+            kept = (here.loss - trial.loss) / (0.5 * (here.slope(step) + damped))
+            if kept > 0 and trial.finite:
+                moved = True
                 damping *= max(1 / 3, 1 - (2 * kept - 1) ** 3)
                 damping, harder = damping if damping > NO_DAMPING * smallest else 0.0, 2.0
                 break
@@ -87,10 +90,12 @@ def walk_down(
         steps += 1
         if not moved:  # rounding
             break
+        here, used = follow(surface, [here, trial], precision.solve, 0.5 * tolerance * scale)
+        evaluations += used
+    theta, loss = here.theta, here.loss
     if arrived:  # the last step is computed already; on a quadratic loss it ends at the minimum
-        trial = theta - whole
-        new_losses = surface.value(trial.unsqueeze(0))
+        trial_loss = float(surface.value((theta - whole).unsqueeze(0))[0])
         evaluations += 1
-        if new_losses[0] < losses[0]:
-            theta, losses = trial, new_losses
-    return Walk(theta, float(losses[0]), curvature, arrived, evaluations, steps + 1)
+        if trial_loss < loss:
+            theta, loss = theta - whole, trial_loss
+    return Walk(theta, loss, curvature, arrived, evaluations, steps + 1)

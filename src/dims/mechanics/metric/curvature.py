@@ -149,6 +149,8 @@ def _network(surface: LossSurface, thetas: RowVectors, part: Part | None) -> Pro
     points = surface.points if part is None else part.points.shape[1]
     vector_bytes = GRAPH_COPIES * points * surface.bytes_per_point
     at_once = max(1, surface.memory_budget // vector_bytes)
+    if surface.one_by_one:  # tangents of weights are weights: grouped convolutions, too
+        at_once = 1
 
     def one_row(theta: Tensor, block: Tensor, some: Part | None) -> Tensor:
         inputs = surface.work.inputs

@@ -100,6 +100,20 @@ class Likelihood(ShownSettings, ABC):
             `cdf`, where it has one, else from samples.
         """
 
+    def training_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """What `train_ensemble` and the estimators lower: `negative_log` unless overridden.
+
+        A likelihood whose −log p is hard to train on gives a loss here that has the same targets.
+
+        Args:
+            outputs: (..., N, C).
+            targets: As `check_targets` returned them.
+
+        Returns:
+            One number per point, (..., N).
+        """
+        return self.negative_log(outputs, targets)
+
     def constant(self, outputs_per_point: int) -> float:
         """The terms of −log p of one point that `negative_log` leaves out.
 

@@ -16,6 +16,7 @@ from dims.prediction.targets import matching_targets
 
 __all__ = ["HeteroscedasticGaussian"]
 
+BETA = 0.5  # of the training loss; 0 is −log p, 1 fits the mean by least squares
 SHIFT = math.log(math.expm1(1.0))  # softplus(SHIFT) = 1
 
 
@@ -68,6 +69,17 @@ class HeteroscedasticGaussian(Likelihood):
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         means, stds = self.moments(outputs)
         return (0.5 * ((targets - means) / stds).square() + stds.log()).sum(-1)
+
+    def training_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """−log p of each target times its σ^(2β), β = ½, whose gradient is not followed.
+
+        Where the noise is still large, −log p hardly pulls at the mean: a network that widens the
+        noise first stops learning the mean there. M. Seitzer and others, "On the pitfalls of
+        heteroscedastic uncertainty estimation with probabilistic neural networks", ICLR 2022.
+        """
+        means, stds = self.moments(outputs)
+        terms = 0.5 * ((targets - means) / stds).square() + stds.log()
+        return (stds.detach() ** (2 * BETA) * terms).sum(-1)
 
     def distribution(self, outputs: Tensor) -> distributions.Normal:
         return distributions.Normal(*self.moments(outputs))
