@@ -1,9 +1,9 @@
 """One split of one set: everything is chosen inside the training part.
 
 1. A network is trained on all training rows (its learning rate and length are chosen on a tenth of
-   them), with one noise and with a noise that depends on the input. `dims.fit` chooses prior and
-   noise of each, and their leave-one-out scores choose between the two. `posterior.sample` gives
-   the default answer.
+   them), with one noise and with a noise that depends on the input and is nowhere below a fifth of
+   that one. `dims.fit` chooses prior and noise of each, and their leave-one-out scores choose
+   between the two. `posterior.sample` gives the default answer.
 2. With held-out rows: the same on nine tenths of the training rows, whose other tenth weighs the
    network and the draws. The draws of step 1 then predict with these weights.
 """
@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import far_inputs
 
 Rows = tuple[Tensor, Tensor]
-KINDS = ("constant", "input")
+SMALLEST_SHARE = 0.2  # of the one noise, of a noise that depends on the input
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,11 @@ class _Fitted:
 
 def _fitted(rows: Rows, how: Configuration, seed: int, held_out: Rows | None) -> _Fitted:
     made = {}
-    for kind in KINDS:
-        alone = _train(rows, kind, 1, how, seed)
-        module = _maker(rows, how.hidden, kind)()
-        nn.utils.vector_to_parameters(alone.parameters[0], module.parameters())
-        likelihood = _likelihood(kind)
+    for kind, alone in _both(rows, 1, how, seed).items():
+        likelihood = alone.surface.likelihood
+        if kind == "constant":
+            likelihood = "regression"  # whose noise is open
+        module = alone.to_module(0)
         posterior = dims.fit(module, rows, likelihood, validation=held_out, progress=False)
         made[kind] = (alone, posterior)
     scores = {kind: _leave_one_out(posterior) for kind, (_, posterior) in made.items()}
@@ -126,8 +125,7 @@ def _sample(posterior: dims.Posterior, count: int, how: Configuration, seed: int
 
 def _ensemble(rows: Rows, how: Configuration, seed: int) -> dims.Draws:
     """The opponent: of both noise models the one with the better held-out score."""
-    made = [_train(rows, kind, how.ensemble, how, seed) for kind in KINDS]
-    return min(made, key=_held_out_nll)
+    return min(_both(rows, how.ensemble, how, seed).values(), key=_held_out_nll)
 
 
 def _held_out_nll(members: dims.Draws) -> float:
@@ -135,22 +133,32 @@ def _held_out_nll(members: dims.Draws) -> float:
     return min(tried["nll"] for tried in members.settings["tried"] if tried["nll"] is not None)
 
 
-def _train(rows: Rows, kind: str, members: int, how: Configuration, seed: int) -> dims.Draws:
+def _both(rows: Rows, members: int, how: Configuration, seed: int) -> dict[str, dims.Draws]:
+    """Networks with one noise, and with one that depends on the input."""
+    constant = _train(rows, "regression", 1, members, how, seed)
+    noise_std = constant.surface.likelihood.noise_std
+    assert noise_std is not None
+    by_input = dims.HeteroscedasticGaussian(SMALLEST_SHARE * noise_std)
+    return {"constant": constant, "input": _train(rows, by_input, 2, members, how, seed)}
+
+
+def _train(
+    rows: Rows,
+    likelihood: dims.Likelihood | str,
+    outputs: int,
+    members: int,
+    how: Configuration,
+    seed: int,
+) -> dims.Draws:
     """Learning rate and length by a tenth of the rows, after which all of them are trained on."""
-    make = _maker(rows, how.hidden, kind)
+    columns = rows[0].shape[1]
+
+    def make() -> nn.Module:
+        layers = nn.Linear(columns, how.hidden), nn.Tanh(), nn.Linear(how.hidden, outputs)
+        return nn.Sequential(*layers).to(rows[0])
+
     options: dict[str, Any] = {"members": members, "epochs": how.epochs, "validation": 0.1}
-    return dims.train_ensemble(make, rows, _likelihood(kind), seed=seed, progress=False, **options)
-
-
-def _maker(rows: Rows, hidden: int, kind: str) -> Callable[[], nn.Module]:
-    outputs = 2 if kind == "input" else 1
-    return lambda: nn.Sequential(
-        nn.Linear(rows[0].shape[1], hidden), nn.Tanh(), nn.Linear(hidden, outputs)
-    ).to(rows[0])
-
-
-def _likelihood(kind: str) -> dims.Likelihood | str:
-    return dims.HeteroscedasticGaussian() if kind == "input" else "regression"
+    return dims.train_ensemble(make, rows, likelihood, seed=seed, progress=False, **options)
 
 
 def _held_out(rows: Rows, seed: int) -> tuple[Rows, Rows]:

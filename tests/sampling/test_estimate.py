@@ -88,10 +88,11 @@ def test_memory_grows_with_what_is_asked(posterior: dims.Posterior) -> None:
         for sampler, rows in (
             (dims.LA(), 10),
             (dims.RLA(), 10),
-            (dims.DiMS(metric="euclidean"), 10),
+            (dims.DiMS(metric="euclidean", save_at=(1.0, 3.0)), 10),
             (dims.DiMS(metric="moving"), 10),
             (dims.DiMS(metric="moving", save_at=(1.0, 3.0)), 10),
             (dims.DiMS(metric="moving"), 20),
+            (dims.DiMS(metric="moving", certify=True), 20),
         )
     ]
     assert sizes == sorted(set(sizes))

@@ -39,6 +39,7 @@ def same_torch(store: Path) -> bool:
 
 def resume(fitted: dims.Posterior, store: Path, name: str, settle: str, **more) -> dims.Draws:
     how = {"chunk_size": CHUNK, "progress": False, "settle": settle, "metric": "euclidean"}
+    how["certify"] = settle != "none"
     how |= RUNS[name] | more
     return fitted.sample(DRAWS, store=store, **how)
 
@@ -52,7 +53,7 @@ def test_a_file_of_draws_is_read():
     assert draws.times.tolist() == []
     torch.testing.assert_close(draws.loss, draws.surface.value(draws.parameters), **CLOSE)
     assert DiMS.from_settings(draws.settings) == DiMS(
-        friction=0.5, max_time=0.5, metric="euclidean"
+        friction=0.5, max_time=0.5, metric="euclidean", settle="stiff", certify=True
     )
     assert "verdicts" in draws.summary()
     assert draws.predict(data()[0]).mean.shape == (13, 1)

@@ -14,7 +14,7 @@ from dims.sampling.engine import Work
 from draws_problems import assert_same as assert_all_same
 
 TIMES = (0.1, 0.3)
-SAMPLER = dims.DiMS(friction=1.0, max_time=0.5, save_at=TIMES, certify=False, metric="euclidean")
+SAMPLER = dims.DiMS(friction=1.0, max_time=0.5, save_at=TIMES, settle="stiff", metric="euclidean")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_the_end_is_the_delivered_draws_unless_it_was_saved(posterior, draws):
     assert torch.equal(draws.at(0.5).parameters, draws.parameters)
     assert torch.equal(draws.at(0.5).loss, draws.loss)
     ended = posterior.sample(
-        5, max_time=0.5, friction=1.0, save_at=(0.5,), certify=False, seed=1, progress=False
+        5, max_time=0.5, friction=1.0, save_at=(0.5,), settle="stiff", seed=1, progress=False
     )
     assert ended.times.tolist() == [0.5]
     # At the saved end the particle has not been settled.

@@ -12,14 +12,9 @@ from dims.curvature.evidence import NOISE_BOUNDS, EvidenceFit, log_marginal_like
 from dims.model.shapes import Vector
 from dims.sampling.gauss_newton import MOST_STEPS, FitAt, walk_down
 from dims.sampling.leave_one_out import leave_one_out
-from dims.sampling.settle import settle
 from dims.surface.loss import LossSurface
 
-__all__ = ["Candidate", "EvidencePath", "Minimum", "finished", "minimum_of"]
-
-LAST_TOLERANCE = 1e-3  # nats, of the last walk
-LAST_STEPS = 150
-LAST_EVALUATIONS = 1_000  # gradients and products of settling after it
+__all__ = ["Candidate", "EvidencePath", "Minimum", "minimum_of"]
 
 
 @dataclass(frozen=True)
@@ -65,12 +60,13 @@ class EvidencePath(EvidenceFit):
 
 @dataclass(frozen=True)
 class Minimum:
-    """A candidate with its surface, minimum and curvature."""
+    """A candidate with its surface, minimum and curvature, and the leave-one-out scores (n,)."""
 
     candidate: Candidate
     surface: LossSurface
     theta: Vector
     curvature: Curvature
+    left_out: Tensor | None
 
 
 def minimum_of(
@@ -90,47 +86,25 @@ def minimum_of(
     """
     under = _under(surface, delta, sigma)
     walk = walk_down(under, theta, fit_at, most_steps=most_steps)
-    theta = walk.theta
+    theta, points = walk.theta, None
+    if by_leaving_out:
+        points, factor = leave_one_out(under, theta, walk.curvature, open_noise)
+    elif open_noise:
+        targets = surface.effective_points * surface.outputs
+        factor = math.sqrt(2 * walk.loss / surface.loss_scale / targets)
     if open_noise:
         assert sigma is not None
-        if by_leaving_out:
-            factor = leave_one_out(under, theta, walk.curvature, open_noise=True).noise_factor
-        else:
-            targets = surface.effective_points * surface.outputs
-            factor = math.sqrt(2 * walk.loss / surface.loss_scale / targets)
         best = min(max(sigma * factor, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
         delta, sigma = delta * (sigma / best) ** 2, best
         under = _under(surface, delta, sigma)
-    curvature = fit_at(under, theta) if open_noise else walk.curvature
-    return _measured(under, theta, curvature, walk.evaluations, by_leaving_out)
-
-
-def finished(best: Minimum, fit_at: FitAt) -> Minimum:
-    """The chosen candidate, walked on; what is left of the gradient in stiff directions settles."""
-    walk = walk_down(best.surface, best.theta, fit_at, LAST_TOLERANCE, LAST_STEPS)
-    rest = settle(best.surface, walk.theta.unsqueeze(0), max_evaluations=LAST_EVALUATIONS)
-    theta = rest.positions[0]
-    evaluations = best.candidate.evaluations + walk.evaluations + int(rest.evaluations[0])
-    by_leaving_out = math.isfinite(best.candidate.leave_one_out)
-    curvature = fit_at(best.surface, theta)
-    return _measured(best.surface, theta, curvature, evaluations, by_leaving_out)
-
-
-def _measured(
-    surface: LossSurface,
-    theta: Vector,
-    curvature: Curvature,
-    evaluations: int,
-    by_leaving_out: bool,
-) -> Minimum:
-    value = log_marginal_likelihood(surface, theta, curvature.absolute())
-    slope = surface.value_and_grad(theta.unsqueeze(0))[1].double().norm()
-    delta = surface.prior_precision
+    curvature = walk.curvature
+    value = log_marginal_likelihood(under, theta, curvature.absolute())
+    slope = under.value_and_grad(theta.unsqueeze(0))[1].double().norm()
     shown = float(delta) if delta.ndim == 0 else delta
-    noise = surface.likelihood.noise_std
-    left_out = leave_one_out(surface, theta, curvature).score if by_leaving_out else math.nan
-    candidate = Candidate(shown, noise, value, float(slope), evaluations, left_out)
-    return Minimum(candidate, surface, theta, curvature)
+    score = math.nan if points is None else float(points.sum())
+    noise = under.likelihood.noise_std
+    candidate = Candidate(shown, noise, value, float(slope), walk.evaluations, score)
+    return Minimum(candidate, under, theta, curvature, points)
 
 
 def _under(surface: LossSurface, delta: Tensor, sigma: float | None) -> LossSurface:

@@ -14,7 +14,8 @@ maximises the evidence exactly, so the search has one dimension either way.
 
 The evidence of small classifiers prefers priors so weak that their minima overfit, and
 leave-one-out scores (`leave_one_out`) do so on small regression sets. Neither was seen to err
-towards a prior that is too strong, so the cautious choice is the stronger of both.
+towards a prior that is too strong, so the cautious choice is the stronger of both, or a still
+stronger one whose leave-one-out score is not worse by more than a standard error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -36,21 +38,20 @@ from dims.curvature.evidence import (
 )
 from dims.errors import EvidenceWarning
 from dims.model.shapes import Vector
-from dims.sampling.evidence_minimum import Candidate, EvidencePath, Minimum, finished, minimum_of
+from dims.sampling.evidence_choice import STEP, best_place, chosen, deciding, value_of, vertex
+from dims.sampling.evidence_minimum import Candidate, EvidencePath, Minimum, minimum_of
 from dims.sampling.gauss_newton import MOST_STEPS as WALK_STEPS
 from dims.sampling.gauss_newton import FitAt
 from dims.surface.loss import LossSurface
 
 __all__ = ["tune_at_minima"]
 
-STEP = 0.5 * math.log(10)  # of the grid in log δ
 FALL = 3.0  # nats below the best at which a side of the grid has been seen
-MOST_STEPS = 8  # candidates on each side
-POLISHES = 2  # parabolas through the best three; one where scores are costlier than exact
+MOST_STEPS = 12  # candidates on each side
+POLISHES = 2  # parabolas through the best three of the evidence
 FEW_STEPS = 25  # of a walk to a candidate, where it need not be compared to a tenth of a nat
 LONGEST_GROUP_STEP = math.log(10)  # of a round in the log δ of a layer
 ROUNDS = 6  # of layers or tensors
-NEAR = 0.02  # steps of the grid: a parabola's top this near to a candidate is not worth a walk
 ENOUGH = 0.1  # nats: what another round must gain
 
 
@@ -64,8 +65,8 @@ def tune_at_minima(
 ) -> tuple[EvidencePath, Minimum]:
     """Choose prior precision and noise by a score at the minimum of each candidate.
 
-    The search starts from the evidence at θ* and goes outwards; each candidate starts from its
-    neighbour on the side of θ*. A side ends 3 nats below the best. Groups ("layer", "tensor")
+    The search goes from a strong prior to weaker ones; each candidate starts from θ*. It ends 3
+    nats below the best. Groups ("layer", "tensor")
     start from the scalar choice and climb by what the evidence at their minimum wants next.
 
     Args:
@@ -75,7 +76,8 @@ def tune_at_minima(
         prior: "scalar", "layer", "tensor", or "fixed".
         tune_noise: Whether σ is open.
         scores: What candidates are compared by, fields of `Candidate`; of several that one
-            decides whose best candidate has the strongest prior.
+            decides whose best candidate has the strongest prior, and one standard error is given
+            away for a stronger one.
 
     Returns:
         The search with its curve, and the best candidate with its minimum.
@@ -83,23 +85,21 @@ def tune_at_minima(
     began = time.perf_counter()
     search = _Search(surface, fit_at, prior, tune_noise, scores)
     places = search.scan(theta)
-    score = deciding(places, scores)
-    best_place = _best(places, score)
-    best = places[best_place]
+    score, place = deciding(places, scores), chosen(places, scores)
+    best = places[place]
     minima = [places[place] for place in sorted(places)]
-    converged = min(places) < best_place < max(places)
+    converged = min(places) < place < max(places)
     if prior in ("layer", "tensor"):
         groups = search.groups(best, score)
         best, minima = groups[-1], [*minima, *groups[1:]]
     candidates = tuple(minimum.candidate for minimum in minima)
-    best = finished(best, fit_at)
-    chosen = best.candidate
+    winner = best.candidate
     path = EvidencePath(
-        chosen.prior_precision,
-        chosen.noise_std,
-        chosen.log_marginal_likelihood,
+        winner.prior_precision,
+        winner.noise_std,
+        winner.log_marginal_likelihood,
         converged,
-        _at_bound(chosen, prior),
+        _at_bound(winner, prior),
         len(candidates),
         candidates,
         time.perf_counter() - began,
@@ -134,30 +134,42 @@ class _Search:
         self.open_noise = tune_noise and surface.likelihood.noise_std is not None
 
     def scan(self, theta: Vector) -> dict[float, Minimum]:
-        """The grid on both sides of the start, then parabolas through the best three."""
-        origin = self._first_place(theta)
-        minima = {origin: self._at(origin, theta, self.surface.likelihood.noise_std)}
-        for side in (STEP, -STEP):
-            for number in range(1, MOST_STEPS + 1):
-                place, nearest = origin + side * number, minima[origin + side * (number - 1)]
-                if self._seen(minima, nearest, side) or not self._within(place, nearest):
+        """From a strong prior to weaker ones, then up again if the first is the best.
+
+        Every candidate starts from θ*: from the minimum of a weaker prior a walk keeps what that
+        one has learnt by heart, and from that of a stronger one it keeps hidden units that are 0.
+        """
+        origin, sigma = self._strong_place(theta), self.surface.likelihood.noise_std
+        minima: dict[float, Minimum] = {}
+        for side in (-STEP, STEP):
+            for number in range(1, MOST_STEPS + 1) if minima else range(MOST_STEPS + 1):
+                place = origin + side * number
+                if not self._within(place, sigma):
                     break
-                minima[place] = self._next(place, nearest)
-        for _ in range(1 if self.by_leaving_out else POLISHES):
-            top = _vertex(minima, deciding(minima, self.scores))
+                minima[place] = self._at(place, theta, sigma)
+                sigma = minima[place].candidate.noise_std
+                if self._passed(minima, place, any if side < 0 else all):
+                    break
+            if all(best_place(minima, score) < origin for score in self.scores):
+                break
+        for _ in range(0 if self.by_leaving_out else POLISHES):
+            top = vertex(minima, deciding(minima, self.scores))
             if top is None:
                 break
-            inner = [p for p in minima if 0 <= (p - origin) / (top - origin) <= 1]
-            minima[top] = self._next(top, minima[max(inner, key=lambda p: abs(p - origin))])
+            minima[top] = self._at(top, theta, sigma)
         return minima
 
-    def _seen(self, minima: dict[float, Minimum], nearest: Minimum, side: float) -> bool:
-        """Whether a side has fallen far enough: the strong one by all scores, the weak by any."""
-        falls = [
-            _value(nearest, score) < max(_value(m, score) for m in minima.values()) - FALL
+    def _passed(
+        self, minima: dict[float, Minimum], place: float, scores: Callable[[Iterable[bool]], bool]
+    ) -> bool:
+        """Whether scores have fallen: all towards strong priors, any towards weak ones.
+
+        The score that wants the strongest prior decides, whatever others want below its own best.
+        """
+        return scores(
+            value_of(minima[place], score) < max(value_of(m, score) for m in minima.values()) - FALL
             for score in self.scores
-        ]
-        return all(falls) if side > 0 else any(falls)
+        )
 
     def groups(self, scalar: Minimum, score: str) -> list[Minimum]:
         """One δ for each layer or tensor: uphill by the evidence at each minimum in turn.
@@ -176,7 +188,7 @@ class _Search:
                 step = (share * change).exp()
                 delta = (here.surface.prior_precision.double() * step).to(here.theta.dtype)
                 trial = self._walked(here.theta, delta, here.candidate.noise_std)
-                gain = _value(trial, score) - _value(here, score)
+                gain = value_of(trial, score) - value_of(here, score)
                 if gain > 0:
                     found.append(trial)
                     break
@@ -185,16 +197,20 @@ class _Search:
                 break
         return found
 
-    def _first_place(self, theta: Vector) -> float:
-        """Where the evidence at θ* has its best, kept away from the ends of the range."""
-        prior = "scalar" if self.open_prior else "fixed"
-        tuned = self._tuned(self.surface, theta, self.fit_at(self.surface, theta), prior)
-        sigma = tuned.noise_std or 1.0
-        delta = torch.as_tensor(tuned.prior_precision).double().mean()
-        low, high = (bound * 1e3**sign for bound, sign in zip(PRIOR_BOUNDS, (1, -1), strict=True))
-        if self.open_prior:
-            delta = delta.clamp(low, high)
-        return math.log(float(delta) * sigma**2 if self.open_noise else float(delta))
+    def _strong_place(self, theta: Vector) -> float:
+        """Where the prior costs θ* as much as it explains more than zero weights do.
+
+        ½·δ‖θ*‖² = L(0) − L(θ*),     both without the prior
+        """
+        bare = self.surface.with_settings(prior_precision=0.0)
+        none, here = bare.value(torch.stack([torch.zeros_like(theta), theta])).tolist()
+        square = float(theta.double() @ theta.double())
+        worth = 2 * (none - here) / self.surface.loss_scale
+        if not (math.isfinite(worth) and worth > len(theta)):
+            worth = len(theta)  # the prior under which θ* is typical
+        delta = min(max(worth / square if square > 0 else 1.0, PRIOR_BOUNDS[0]), PRIOR_BOUNDS[1])
+        sigma = self.surface.likelihood.noise_std
+        return math.log(delta * sigma**2 if self.open_noise and sigma is not None else delta)
 
     def _tuned(
         self, surface: LossSurface, theta: Vector, curvature: Curvature, prior: str
@@ -203,15 +219,12 @@ class _Search:
             warnings.simplefilter("ignore", EvidenceWarning)
             return tune_evidence(surface, theta, curvature, prior=prior, tune_noise=self.open_noise)
 
-    def _within(self, place: float, nearest: Minimum) -> bool:
+    def _within(self, place: float, sigma: float | None) -> bool:
         """Whether δ and σ of a place are inside their bounds."""
-        delta, sigma = self._values(place, nearest.candidate.noise_std)
+        delta, sigma = self._values(place, sigma)
         fits = sigma is None or NOISE_BOUNDS[0] <= sigma <= NOISE_BOUNDS[1]
         inside = bool((delta >= PRIOR_BOUNDS[0]).all() and (delta <= PRIOR_BOUNDS[1]).all())
         return fits and (inside or not self.open_prior)
-
-    def _next(self, place: float, nearest: Minimum) -> Minimum:
-        return self._at(place, nearest.theta, nearest.candidate.noise_std)
 
     def _at(self, place: float, theta: Vector, sigma: float | None) -> Minimum:
         delta, sigma = self._values(place, sigma)
@@ -232,37 +245,6 @@ class _Search:
         fit_at, left_out = self.fit_at, self.by_leaving_out
         steps = FEW_STEPS if left_out else WALK_STEPS
         return minimum_of(self.surface, theta, delta, sigma, fit_at, profile, left_out, steps)
-
-
-def deciding(minima: dict[float, Minimum], scores: tuple[str, ...]) -> str:
-    """The score whose best candidate has the strongest prior."""
-    return max(scores, key=lambda score: _best(minima, score))
-
-
-def _best(minima: dict[float, Minimum], score: str) -> float:
-    return max(minima, key=lambda place: _value(minima[place], score))
-
-
-def _value(minimum: Minimum, score: str) -> float:
-    return float(getattr(minimum.candidate, score))
-
-
-def _vertex(minima: dict[float, Minimum], score: str) -> float | None:
-    """The top of the parabola through the best place and its neighbours; None at an end."""
-    places = sorted(minima)
-    values = {place: _value(minima[place], score) for place in places}
-    middle = max(range(len(places)), key=lambda i: values[places[i]])
-    if not 0 < middle < len(places) - 1:
-        return None
-    (a, b, c) = places[middle - 1 : middle + 2]
-    left, right = values[a] - values[b], values[c] - values[b]
-    slope_left, slope_right = left / (a - b), right / (c - b)
-    bend = (slope_right - slope_left) / (c - a)
-    if not bend < 0:
-        return None
-    top = b - 0.5 * (slope_left - bend * (a - b)) / bend
-    closest = min(abs(top - place) for place in places)
-    return top if a < top < c and closest > NEAR * STEP else None
 
 
 def _log_ratio(wanted: EvidenceFit, here: Minimum) -> Tensor:

@@ -167,8 +167,9 @@ def _posterior(
     _, gradient = surface.value_and_grad(theta.unsqueeze(0))
     log_evidence = log_marginal_likelihood(surface, theta, fitted)
     posterior = Posterior(surface, theta, fitted, gradient[0], log_evidence, evidence, refinement)
-    # The caller of `fit`, which is decorated.
-    warn_of_slope(posterior.gradient_norm, refinement, tune is True, stacklevel=4)
+    if refine or not isinstance(tune, str):  # its walk went as far as was good for predictions
+        # The caller of `fit`, which is decorated.
+        warn_of_slope(posterior.gradient_norm, refinement, tune is True, stacklevel=4)
     return posterior
 
 

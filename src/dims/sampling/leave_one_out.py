@@ -8,7 +8,9 @@ function space removes the point:
 
     score = Σᵢ log ∫ p(yᵢ|f₋ᵢ)
 
-It is exact for Bayesian linear regression. K. Rahnama Rad and A. Maleki, "A scalable estimate of
+It is exact for Bayesian linear regression. Without a Gaussian noise the score of a point is the
+mean of that and of log p(yᵢ|E f₋ᵢ): an average over f₋ᵢ hides that the minimum itself is
+overconfident. K. Rahnama Rad and A. Maleki, "A scalable estimate of
 the out-of-sample prediction error via approximate leave-one-out cross-validation", 2020.
 """
 
@@ -38,17 +40,22 @@ MOST_ROWS = 5_000  # of larger data every second, third … point is left out in
 
 
 class LeaveOneOut(NamedTuple):
-    """The score of the whole data in nats, and what σ should be multiplied with.
+    """The scores of the points in nats, and what σ should be multiplied with.
 
     Attributes:
-        score: Σᵢ log p(yᵢ | all others), of all points; with the noise that is best for it, if a
-            noise is open.
+        points: log p(yᵢ | all others) of each point, (n,); with the noise that is best for their
+            sum, if a noise is open. Where some points stand for all, theirs count so much more.
         noise_factor: Best σ over the present one, where P is scaled along (δσ² stays); 1 where the
             noise is not open.
     """
 
-    score: float
+    points: Tensor
     noise_factor: float
+
+    @property
+    def score(self) -> float:
+        """Σᵢ log p(yᵢ | all others)."""
+        return float(self.points.sum())
 
 
 def leave_one_out(
@@ -69,8 +76,8 @@ def leave_one_out(
     found = _LeftOut(*(torch.cat(column) for column in zip(*parts, strict=True)))
     share = surface.effective_points / len(found.mean)
     if isinstance(surface.likelihood, Gaussian | GaussianPerOutput):
-        score, factor = _gaussian(found, open_noise)
-        return LeaveOneOut(share * score, factor)
+        points, factor = _gaussian(found, open_noise)
+        return LeaveOneOut(share * points, factor)
     return LeaveOneOut(share * _sampled(surface, found), 1.0)
 
 
@@ -122,7 +129,7 @@ def _square_root(matrices: Tensor) -> Tensor:
     return (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
 
 
-def _gaussian(found: _LeftOut, open_noise: bool) -> tuple[float, float]:
+def _gaussian(found: _LeftOut, open_noise: bool) -> tuple[Tensor, float]:
     """In closed form: yᵢ ~ N(mean, spread + noise), where a factor c scales both by c²."""
     size = found.mean.shape[-1]
     factors = torch.linalg.cholesky(found.spread + torch.linalg.inv(found.weight))
@@ -131,15 +138,17 @@ def _gaussian(found: _LeftOut, open_noise: bool) -> tuple[float, float]:
     factor = math.sqrt(float(squares.mean()) / size) if open_noise else 1.0
     constant = 0.5 * size * math.log(2 * math.pi) + size * math.log(factor)
     volume = factors.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return -float((0.5 * squares / factor**2 + volume + constant).sum()), factor
+    return -(0.5 * squares / factor**2 + volume + constant), factor
 
 
-def _sampled(surface: LossSurface, found: _LeftOut) -> float:
-    """By draws of f₋ᵢ, whose normal numbers are the same for every candidate."""
+def _sampled(surface: LossSurface, found: _LeftOut) -> Tensor:
+    """By draws of f₋ᵢ, whose normal numbers are the same for every candidate, and at their mean."""
     points, size = found.mean.shape
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(SAMPLES, points, size, 1, generator=generator, dtype=torch.float64)
     moved = (_square_root(found.spread) @ noise.to(found.mean.device)).squeeze(-1)
-    predictive = surface.likelihood.predictive((found.mean + moved).to(surface.vector.dtype))
+    outputs = found.mean + torch.cat([moved, torch.zeros_like(moved[:1])])
+    predictive = surface.likelihood.predictive(outputs.to(surface.vector.dtype))
     scores = predictive.log_scores(found.target).double()
-    return float((scores.logsumexp(0) - math.log(SAMPLES)).sum())
+    average = scores[:-1].logsumexp(0) - math.log(SAMPLES)
+    return 0.5 * (average + scores[-1])

@@ -41,9 +41,10 @@ def _choice(evidence: EvidenceFit | None) -> list[str]:
         return ['tuned at the given θ*; tune="cautious" compares candidates at their own minima']
     title = f"{'prior precision':>16}{'noise':>10}{'log evidence':>14}{'leave one out':>15}"
     title += f"{'gradient':>10}{'cost':>8}"
-    values = [getattr(c, evidence.chosen_by) for c in evidence.candidates]
-    best = max(range(len(values)), key=values.__getitem__)
-    rows = [_row(c) + ("  chosen" if i == best else "") for i, c in enumerate(evidence.candidates)]
+    rows = [
+        _row(c) + ("  chosen" if c.prior_precision is evidence.prior_precision else "")
+        for c in evidence.candidates
+    ]
     number = counted(len(evidence.candidates), "candidate")
     cost = f"{evidence.evaluations:,} gradients and products, {evidence.seconds:.1f} s"
     return [f"tuned at the minimum of each of {number} ({cost}):", title, *rows]

@@ -34,7 +34,10 @@ class DiMS(TrajectorySampler):
 
         θ'' = −(vᵀHv + κ)·g/(1 + ‖g‖²) − η·v,     θ(0) = θ*,  v(0) = G^(−½)·ε
 
-    The end of each trajectory is brought to rest by `dims.settle` and judged by `dims.certify`.
+    At the default time a particle has fallen and still moves along flat directions, where draws
+    differ. For draws that are minima take a longer time, and bring the end of each trajectory to
+    rest by `dims.settle` and judge it by `dims.certify`:
+    ``DiMS(max_time=50.0, settle="stiff", certify=True)``.
 
     Args:
         friction: η₀ of a friction that grows with the speed, η = η₀·√T, or a friction object such
@@ -47,8 +50,8 @@ class DiMS(TrajectorySampler):
         tolerance: Tolerance of a solver given by name; None takes its default.
         save_at: Times at which the positions are kept, for `Draws.at`: as the particle passes
             them, not settled.
-        settle: How the end is brought to rest: "stiff" (in the stiff directions), "full" (at the
-            minimum below) or "none" (as the published runs).
+        settle: How the end is brought to rest: "none" (not at all, as the published runs), "stiff"
+            (in the stiff directions) or "full" (at the minimum below).
         certify: Compute the smallest Hessian eigenvalue and a verdict for each draw.
         compile: Compile the step with torch.compile; it pays on long runs.
         metric: "moving": the stiff directions of the loss are softened where each particle is,
@@ -74,8 +77,8 @@ class DiMS(TrajectorySampler):
     solver: str | Solver = "rattle"
     tolerance: float | None = None
     save_at: Sequence[float] = ()
-    settle: str = "stiff"
-    certify: bool = True
+    settle: str = "none"
+    certify: bool = False
     compile: bool = False
     metric: str | MovingMetric | None = None  # type: ignore[assignment]  # never None once made
 
