@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from dims.sampling.files import write_text_atomically
-from dims_paper.datasets.uci import UCI_NAMES
+from dims_paper.datasets.uci import UCI_NAMES, load_uci
 from uci_classification.differences import table
 from uci_classification.networks import train_paper_networks
 from uci_classification.protocol import PROTOCOLS, run_one
@@ -47,6 +47,8 @@ def run(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     for name in given.sets:
         for protocol in given.protocols:
+            if protocol == "class" and load_uci(name, 0).classes < 3:
+                continue
             if protocol == "paper":
                 train_paper_networks(name, SEEDS, given.networks)
             for seed in range(given.first_seed, given.first_seed + given.seeds):

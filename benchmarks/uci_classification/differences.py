@@ -13,46 +13,58 @@ from tables import markdown
 
 __all__ = ["table"]
 
-ANSWERS = ("default", "held out")
+# Ours, and the opponent that sees the same held-out rows.
+ANSWERS = {"default": "ensemble", "held out": "ensemble, held out"}
+ENDINGS = {"ordinary": "ordinary", "paper": "as in the paper", "class": "a class left out"}
+Splits = Sequence[dict[str, Any]]
 
 
 def table(folder: Path, chosen_on: Sequence[str]) -> str:
-    """A row for each set and way of training that has results."""
-    head = ["set", "rules", "splits", "network", "ensemble"]
-    for answer in ANSWERS:
-        head += [answer, "− network", "AUROC permuted, moved"]
-    head += ["network's AUROC", "ensemble's", "weight on network", "seconds ÷ ensemble"]
-    rows, ranks = [], []
+    """Without and with held-out rows: a row for each set and way of training that has results."""
+    results = {}
     for place in sorted(folder.glob("*_*")):
         splits = [json.loads(file.read_text("utf-8")) for file in sorted(place.glob("*.json"))]
-        if len(splits) < 2:
-            continue
-        name = place.name.replace("_ordinary", ", ordinary").replace("_paper", ", as in the paper")
-        half = "chosen" if place.name.rsplit("_", 1)[0] in chosen_on else "confirmed"
-        row = [name, half, str(len(splits)), _nll(splits, "network"), _nll(splits, "ensemble")]
-        for answer in ANSWERS:
-            row += [_nll(splits, answer), _difference(splits, answer), _far(splits, answer)]
-        cost = [split["seconds"]["default"] / split["seconds"]["ensemble"] for split in splits]
-        weight = statistics.fmean(split["weights"]["network"] for split in splits)
-        row += [_far(splits, "network"), _far(splits, "ensemble")]
-        rows.append([*row, f"{weight:.2f}", f"{statistics.fmean(cost):.1f}"])
-        ranks.append(_ranks(splits))
-    if not rows:
+        if len(splits) >= 2:
+            results[tuple(place.name.rsplit("_", 1))] = splits
+    if not results:
         return "no results yet"
-    names = ("network", "ensemble", *ANSWERS)
+    parts = [_table(results, chosen_on, ours, theirs) for ours, theirs in ANSWERS.items()]
+    return "\n\n".join(parts)
+
+
+def _table(results: dict[Any, Splits], chosen_on: Sequence[str], ours: str, theirs: str) -> str:
+    head = ["set", "rules", "splits", "network", "ensemble", ours, "− network"]
+    head += ["AUROC: network", "ensemble", ours]
+    head += ["seconds ÷ ensemble" if ours == "default" else "weight on network"]
+    names = ("network", theirs, ours)
+    rows, ranks = [], []
+    for (name, protocol), splits in results.items():
+        half = "chosen" if name in chosen_on else "confirmed"
+        row = [f"{name}, {ENDINGS[protocol]}", half, str(len(splits))]
+        row += [*(_nll(splits, n) for n in names), _difference(splits, ours)]
+        row += [_far(splits, n) for n in names]
+        if ours == "default":
+            last = [split["seconds"][ours] / split["seconds"][theirs] for split in splits]
+        else:
+            last = [split["weights"]["network"] for split in splits]
+        rows.append([*row, f"{statistics.fmean(last):.2f}"])
+        if protocol != "class":
+            ranks.append(_ranks(splits, names))
     mean = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
-    return f"{markdown(head, rows)}\n\nMean rank by NLL: {mean}"
+    return f"{markdown(head, rows)}\n\nMean rank by NLL, all classes: {mean}"
 
 
-def _values(splits: Sequence[dict[str, Any]], answer: str, score: str = "nll") -> list[float]:
-    return [split["scores"][answer][score] for split in splits]
+def _values(splits: Splits, answer: str, score: str = "nll") -> list[float]:
+    """Of those splits that have it: a class may have no test rows."""
+    found = (split["scores"][answer] for split in splits)
+    return [scores[score] for scores in found if score in scores]
 
 
-def _nll(splits: Sequence[dict[str, Any]], answer: str) -> str:
+def _nll(splits: Splits, answer: str) -> str:
     return f"{statistics.fmean(_values(splits, answer)):.3f}"
 
 
-def _difference(splits: Sequence[dict[str, Any]], answer: str) -> str:
+def _difference(splits: Splits, answer: str) -> str:
     """Mean and paired standard error of an answer minus the network."""
     pairs = zip(_values(splits, answer), _values(splits, "network"), strict=True)
     gaps = [ours - theirs for ours, theirs in pairs]
@@ -60,13 +72,13 @@ def _difference(splits: Sequence[dict[str, Any]], answer: str) -> str:
     return f"{statistics.fmean(gaps):+.3f} ± {error:.3f}"
 
 
-def _far(splits: Sequence[dict[str, Any]], answer: str) -> str:
-    found = [_values(splits, answer, f"auroc {where}") for where in ("permuted", "moved")]
-    return ", ".join(f"{statistics.fmean(values):.2f}" for values in found)
+def _far(splits: Splits, answer: str) -> str:
+    """Permuted, moved, and of the class that was left out."""
+    found = [_values(splits, answer, f"auroc {where}") for where in ("permuted", "moved", "class")]
+    return ", ".join(f"{statistics.fmean(values):.2f}" for values in found if values)
 
 
-def _ranks(splits: Sequence[dict[str, Any]]) -> dict[str, float]:
+def _ranks(splits: Splits, names: Sequence[str]) -> dict[str, float]:
     """By mean NLL: 1 is best."""
-    names = ("network", "ensemble", *ANSWERS)
     ordered = sorted(names, key=lambda name: statistics.fmean(_values(splits, name)))
     return {name: float(ordered.index(name) + 1) for name in names}

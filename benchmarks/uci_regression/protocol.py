@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 import dims
 from dims.prediction.metrics.detection import ood_auroc
+from dims.sampling.leave_one_out import leave_one_out
 from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import far_inputs
 
@@ -112,9 +113,7 @@ def _fitted(rows: Rows, how: Configuration, seed: int, held_out: Rows | None) ->
 
 def _leave_one_out(posterior: dims.Posterior) -> float:
     """Of the chosen prior and noise, in nats."""
-    chosen = posterior.prior_precision
-    candidates: Any = posterior.evidence.candidates  # type: ignore[union-attr]
-    return min(candidates, key=lambda c: abs(c.prior_precision - chosen)).leave_one_out
+    return leave_one_out(posterior.surface, posterior.map_parameters, posterior.curvature).score
 
 
 def _sample(posterior: dims.Posterior, count: int, how: Configuration, seed: int) -> dims.Draws:

@@ -18,7 +18,7 @@ from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import DISTANCE, far_inputs
 from uci_classification.differences import table as differences
 from uci_classification.networks import paper_network, train_paper_networks
-from uci_classification.protocol import run_one
+from uci_classification.protocol import run_one, without_class
 from uci_regression.__main__ import run
 from uci_regression.protocol import Configuration, _scores, run_split
 from uci_regression.published_table import difference, mean_and_error, table, verdicts
@@ -120,7 +120,22 @@ def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_text(json.dumps(found))
     shown = differences(tmp_path / "out", ("glass",))
     assert "| glass, as in the paper | chosen | 2 |" in shown
-    assert "± 0.000" in shown  # two equal splits
+    assert shown.count("± 0.000") == 2  # two equal splits, without and with held-out rows
+
+
+@pytest.mark.data
+def test_a_class_is_left_out_of_all_parts() -> None:
+    split = load_uci("glass", 0)
+    fewer, unseen = without_class(split, 1)
+    assert fewer.classes == split.classes - 1 == len(fewer.class_names)
+    assert len(unseen) == int((split.test_targets == 1).sum())
+    assert len(fewer.test_inputs) + len(unseen) == len(split.test_inputs)
+    for part in ("train", "test", "validation"):
+        targets, before = getattr(fewer, f"{part}_targets"), getattr(split, f"{part}_targets")
+        named = [fewer.class_names[target] for target in targets]
+        assert named == [split.class_names[target] for target in before if target != 1]
+    with pytest.raises(ValueError, match="three or more"):
+        without_class(load_uci("australian", 0), 0)
 
 
 @pytest.mark.data

@@ -174,3 +174,14 @@ def test_it_goes_all_the_way(structure: str, tmp_path: Path) -> None:
     loaded = dims.load(path, model, (x, y))
     assert loaded.surface.likelihood == likelihood
     assert torch.equal(loaded.predict(x).variance, predictive.variance)
+
+
+def test_the_training_loss_has_the_gradient_of_the_log_density_times_the_noise() -> None:
+    """β = ½: each point counts σ times as much, and σ itself is not lowered for that."""
+    likelihood = dims.HeteroscedasticGaussian()
+    outputs = torch.randn(7, 2, dtype=torch.float64, requires_grad=True)
+    targets = torch.randn(7, 1, dtype=torch.float64)
+    (of_loss,) = torch.autograd.grad(likelihood.training_loss(outputs, targets).sum(), outputs)
+    (of_log,) = torch.autograd.grad(likelihood.negative_log(outputs, targets).sum(), outputs)
+    stds = likelihood.moments(outputs.detach())[1]
+    torch.testing.assert_close(of_loss, stds * of_log)

@@ -6,26 +6,21 @@ import math
 
 from dims.sampling.evidence_minimum import Minimum
 
-__all__ = ["STEP", "best_place", "chosen", "deciding", "value_of", "vertex"]
+__all__ = ["STEP", "chosen", "value_of", "vertex"]
 
 STEP = 0.5 * math.log(10)  # of the grid in log δ
 NEAR = 0.02  # steps of the grid: a parabola's top this near to a candidate is not worth a walk
 
 
-def deciding(minima: dict[float, Minimum], scores: tuple[str, ...]) -> str:
-    """The score whose best candidate has the strongest prior."""
-    return max(scores, key=lambda score: best_place(minima, score))
-
-
-def chosen(minima: dict[float, Minimum], scores: tuple[str, ...]) -> float:
-    """The best place; with several scores the strongest that is as good as it, within an error.
+def chosen(minima: dict[float, Minimum], score: str, cautious: bool) -> float:
+    """The best place, or the strongest that is as good as it within a standard error.
 
     Leave-one-out scores of point after point tell how sure their difference is: the rule of one
     standard error (Breiman and others, Classification and Regression Trees, 1984), paired.
     """
-    best = best_place(minima, deciding(minima, scores))
+    best = max(minima, key=lambda place: value_of(minima[place], score))
     points = minima[best].left_out
-    if len(scores) == 1 or points is None:
+    if not cautious or points is None:
         return best
     for place in sorted(minima, reverse=True):
         there = minima[place].left_out
@@ -34,10 +29,6 @@ def chosen(minima: dict[float, Minimum], scores: tuple[str, ...]) -> float:
         if float(loss.sum()) <= float(loss.std()) * math.sqrt(len(loss)):
             return place
     return best
-
-
-def best_place(minima: dict[float, Minimum], score: str) -> float:
-    return max(minima, key=lambda place: value_of(minima[place], score))
 
 
 def value_of(minimum: Minimum, score: str) -> float:

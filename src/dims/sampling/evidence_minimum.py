@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from dims.sampling.gauss_newton import MOST_STEPS, FitAt, walk_down
 from dims.sampling.leave_one_out import leave_one_out
 from dims.surface.loss import LossSurface
 
-__all__ = ["Candidate", "EvidencePath", "Minimum", "minimum_of"]
+__all__ = ["Candidate", "EvidencePath", "Minimum", "minimum_of", "with_predictive_noise"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,28 @@ def minimum_of(
     noise = under.likelihood.noise_std
     candidate = Candidate(shown, noise, value, float(slope), walk.evaluations, score)
     return Minimum(candidate, under, theta, curvature, points)
+
+
+def with_predictive_noise(best: Minimum) -> Minimum:
+    """The same minimum with the σ whose leave-one-out score is best at its δσ².
+
+    The σ of the evidence is that of residuals and prior together, which predictions of a Laplace
+    approximation are wide without.
+    """
+    points, factor = leave_one_out(best.surface, best.theta, best.curvature, open_noise=True)
+    sigma = best.surface.likelihood.noise_std
+    assert sigma is not None
+    new = min(max(sigma * factor, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
+    delta = best.surface.prior_precision * (sigma / new) ** 2
+    surface = _under(best.surface, delta, new)
+    candidate = replace(
+        best.candidate,
+        prior_precision=float(delta) if delta.ndim == 0 else delta,
+        noise_std=surface.likelihood.noise_std,
+        log_marginal_likelihood=log_marginal_likelihood(surface, best.theta, best.curvature),
+        leave_one_out=float(points.sum()),
+    )
+    return Minimum(candidate, surface, best.theta, best.curvature, points)
 
 
 def _under(surface: LossSurface, delta: Tensor, sigma: float | None) -> LossSurface:

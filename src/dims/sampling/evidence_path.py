@@ -13,9 +13,9 @@ With an open Gaussian noise σ the grid is in λ = δσ²: θ(λ) depends on λ 
 maximises the evidence exactly, so the search has one dimension either way.
 
 The evidence of small classifiers prefers priors so weak that their minima overfit, and
-leave-one-out scores (`leave_one_out`) do so on small regression sets. Neither was seen to err
-towards a prior that is too strong, so the cautious choice is the stronger of both, or a still
-stronger one whose leave-one-out score is not worse by more than a standard error.
+leave-one-out scores (`leave_one_out`) do so on small regression sets, whose evidence is right. So
+the cautious choice is by the evidence where the likelihood has a noise, and by leaving out where it
+has none. The noise of the chosen minimum is then that whose leave-one-out score is best.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -38,8 +37,14 @@ from dims.curvature.evidence import (
 )
 from dims.errors import EvidenceWarning
 from dims.model.shapes import Vector
-from dims.sampling.evidence_choice import STEP, best_place, chosen, deciding, value_of, vertex
-from dims.sampling.evidence_minimum import Candidate, EvidencePath, Minimum, minimum_of
+from dims.sampling.evidence_choice import STEP, chosen, value_of, vertex
+from dims.sampling.evidence_minimum import (
+    Candidate,
+    EvidencePath,
+    Minimum,
+    minimum_of,
+    with_predictive_noise,
+)
 from dims.sampling.gauss_newton import MOST_STEPS as WALK_STEPS
 from dims.sampling.gauss_newton import FitAt
 from dims.surface.loss import LossSurface
@@ -61,13 +66,15 @@ def tune_at_minima(
     fit_at: FitAt,
     prior: str,
     tune_noise: bool,
-    scores: tuple[str, ...] = ("log_marginal_likelihood",),
+    score: str = "log_marginal_likelihood",
+    cautious: bool = False,
 ) -> tuple[EvidencePath, Minimum]:
     """Choose prior precision and noise by a score at the minimum of each candidate.
 
-    The search goes from a strong prior to weaker ones; each candidate starts from θ*. It ends 3
-    nats below the best. Groups ("layer", "tensor")
-    start from the scalar choice and climb by what the evidence at their minimum wants next.
+    The search for the best evidence starts from that at θ* and goes outwards; each candidate starts
+    from its neighbour. That by leaving out starts from a strong prior, and each candidate from θ*.
+    A side ends 3 nats below the best. Groups ("layer", "tensor") start from the scalar choice and
+    climb by what the evidence at their minimum wants next.
 
     Args:
         surface: The loss surface with its likelihood.
@@ -75,23 +82,26 @@ def tune_at_minima(
         fit_at: The curvature of a surface at a point.
         prior: "scalar", "layer", "tensor", or "fixed".
         tune_noise: Whether σ is open.
-        scores: What candidates are compared by, fields of `Candidate`; of several that one
-            decides whose best candidate has the strongest prior, and one standard error is given
-            away for a stronger one.
+        score: What candidates are compared by, a field of `Candidate`.
+        cautious: Take the strongest prior whose leave-one-out score is not worse than the best by
+            more than a standard error.
 
     Returns:
         The search with its curve, and the best candidate with its minimum.
     """
     began = time.perf_counter()
-    search = _Search(surface, fit_at, prior, tune_noise, scores)
+    search = _Search(surface, fit_at, prior, tune_noise, score)
     places = search.scan(theta)
-    score, place = deciding(places, scores), chosen(places, scores)
+    place = chosen(places, score, cautious)
     best = places[place]
     minima = [places[place] for place in sorted(places)]
     converged = min(places) < place < max(places)
     if prior in ("layer", "tensor"):
         groups = search.groups(best, score)
         best, minima = groups[-1], [*minima, *groups[1:]]
+    if cautious and search.open_noise and search.open_prior:
+        best = with_predictive_noise(best)
+        minima.append(best)
     candidates = tuple(minimum.candidate for minimum in minima)
     winner = best.candidate
     path = EvidencePath(
@@ -124,52 +134,33 @@ class _Search:
         fit_at: FitAt,
         prior: str,
         tune_noise: bool,
-        scores: tuple[str, ...],
+        score: str,
     ) -> None:
         check_structure(prior)
         self.surface, self.fit_at, self.prior = surface, fit_at, prior
-        self.scores = scores
-        self.by_leaving_out = "leave_one_out" in scores
+        self.score, self.by_leaving_out = score, score == "leave_one_out"
         self.open_prior = prior != "fixed"
         self.open_noise = tune_noise and surface.likelihood.noise_std is not None
 
     def scan(self, theta: Vector) -> dict[float, Minimum]:
-        """From a strong prior to weaker ones, then up again if the first is the best.
-
-        Every candidate starts from θ*: from the minimum of a weaker prior a walk keeps what that
-        one has learnt by heart, and from that of a stronger one it keeps hidden units that are 0.
-        """
-        origin, sigma = self._strong_place(theta), self.surface.likelihood.noise_std
-        minima: dict[float, Minimum] = {}
+        """A grid from its origin outwards until the score has fallen, then parabolas at its top."""
+        origin = self._strong_place(theta) if self.by_leaving_out else self._tuned_place(theta)
+        minima = {origin: self._at(origin, theta, self.surface.likelihood.noise_std)}
         for side in (-STEP, STEP):
-            for number in range(1, MOST_STEPS + 1) if minima else range(MOST_STEPS + 1):
-                place = origin + side * number
-                if not self._within(place, sigma):
+            for number in range(1, MOST_STEPS + 1):
+                place, nearest = origin + side * number, minima[origin + side * (number - 1)]
+                best = max(value_of(minimum, self.score) for minimum in minima.values())
+                if value_of(nearest, self.score) < best - FALL or not self._within(place, nearest):
                     break
-                minima[place] = self._at(place, theta, sigma)
-                sigma = minima[place].candidate.noise_std
-                if self._passed(minima, place, any if side < 0 else all):
-                    break
-            if all(best_place(minima, score) < origin for score in self.scores):
-                break
+                minima[place] = self._next(place, nearest, theta)
         for _ in range(0 if self.by_leaving_out else POLISHES):
-            top = vertex(minima, deciding(minima, self.scores))
+            top = vertex(minima, self.score)
             if top is None:
                 break
-            minima[top] = self._at(top, theta, sigma)
+            inner = [p for p in minima if 0 <= (p - origin) / (top - origin) <= 1]
+            nearest = minima[max(inner, key=lambda p: abs(p - origin))]
+            minima[top] = self._next(top, nearest, theta)
         return minima
-
-    def _passed(
-        self, minima: dict[float, Minimum], place: float, scores: Callable[[Iterable[bool]], bool]
-    ) -> bool:
-        """Whether scores have fallen: all towards strong priors, any towards weak ones.
-
-        The score that wants the strongest prior decides, whatever others want below its own best.
-        """
-        return scores(
-            value_of(minima[place], score) < max(value_of(m, score) for m in minima.values()) - FALL
-            for score in self.scores
-        )
 
     def groups(self, scalar: Minimum, score: str) -> list[Minimum]:
         """One δ for each layer or tensor: uphill by the evidence at each minimum in turn.
@@ -212,6 +203,17 @@ class _Search:
         sigma = self.surface.likelihood.noise_std
         return math.log(delta * sigma**2 if self.open_noise and sigma is not None else delta)
 
+    def _tuned_place(self, theta: Vector) -> float:
+        """Where the evidence at θ* has its best, kept away from the ends of the range."""
+        prior = "scalar" if self.open_prior else "fixed"
+        tuned = self._tuned(self.surface, theta, self.fit_at(self.surface, theta), prior)
+        sigma = tuned.noise_std or 1.0
+        delta = torch.as_tensor(tuned.prior_precision).double().mean()
+        low, high = (bound * 1e3**sign for bound, sign in zip(PRIOR_BOUNDS, (1, -1), strict=True))
+        if self.open_prior:
+            delta = delta.clamp(low, high)
+        return math.log(float(delta) * sigma**2 if self.open_noise else float(delta))
+
     def _tuned(
         self, surface: LossSurface, theta: Vector, curvature: Curvature, prior: str
     ) -> EvidenceFit:
@@ -219,12 +221,20 @@ class _Search:
             warnings.simplefilter("ignore", EvidenceWarning)
             return tune_evidence(surface, theta, curvature, prior=prior, tune_noise=self.open_noise)
 
-    def _within(self, place: float, sigma: float | None) -> bool:
+    def _within(self, place: float, nearest: Minimum) -> bool:
         """Whether δ and σ of a place are inside their bounds."""
-        delta, sigma = self._values(place, sigma)
+        delta, sigma = self._values(place, nearest.candidate.noise_std)
         fits = sigma is None or NOISE_BOUNDS[0] <= sigma <= NOISE_BOUNDS[1]
         inside = bool((delta >= PRIOR_BOUNDS[0]).all() and (delta <= PRIOR_BOUNDS[1]).all())
         return fits and (inside or not self.open_prior)
+
+    def _next(self, place: float, nearest: Minimum, theta: Vector) -> Minimum:
+        """Walked from the neighbour; leave-one-out scores want a walk from θ*.
+
+        They trust a minimum that keeps what a weaker prior has learnt by heart.
+        """
+        start = theta if self.by_leaving_out else nearest.theta
+        return self._at(place, start, nearest.candidate.noise_std)
 
     def _at(self, place: float, theta: Vector, sigma: float | None) -> Minimum:
         delta, sigma = self._values(place, sigma)

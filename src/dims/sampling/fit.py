@@ -35,12 +35,7 @@ from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
 
-# What is compared at the minimum of each candidate.
-AT_MINIMA = {
-    "cautious": ("leave_one_out", "log_marginal_likelihood"),
-    "leave_one_out": ("leave_one_out",),
-    "minimum": ("log_marginal_likelihood",),
-}
+AT_MINIMA = ("cautious", "leave_one_out", "minimum")
 
 
 @renamed_arguments(train_data="data")
@@ -146,11 +141,14 @@ def _posterior(
     tune = tune if open_prior is not None or open_noise else False
     if tune and open_noise and isinstance(chosen.curvature, str):
         surface = _with_noise_per_output(surface, theta)
-    opened = (open_prior or "fixed", open_noise)
+    opened: tuple[Any, ...] = (open_prior or "fixed", open_noise)
     if isinstance(tune, str):
-        scores = AT_MINIMA[tune]
+        noisy = surface.likelihood.noise_std is not None
+        left_out = tune == "leave_one_out" or (tune == "cautious" and not noisy)
+        score = "leave_one_out" if left_out else "log_marginal_likelihood"
+        opened = (*opened, score, tune == "cautious")
         with stage(chosen.progress, "tuning prior and noise"):
-            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened, scores)
+            evidence, best = tune_at_minima(surface, theta, chosen.quietly, *opened)
         surface, theta, fitted = best.surface, best.theta, best.curvature
     else:
         fitted = chosen.at(surface, theta)

@@ -35,7 +35,7 @@ from dims.surface.loss import LossSurface
 __all__ = ["LeaveOneOut", "leave_one_out"]
 
 SAMPLES = 64  # of f₋ᵢ, the same normal numbers for all candidates
-LARGEST_LEVERAGE = 1 - 1e-6  # a point that alone determines a direction of its own
+LARGEST_LEVERAGE = 0.95  # beyond, one Newton step amplifies rounding and what a walk has left
 MOST_ROWS = 5_000  # of larger data every second, third … point is left out in turn
 
 

@@ -44,7 +44,7 @@ class HeteroscedasticGaussian(Likelihood):
         >>> model = torch.nn.Sequential(
         ...     torch.nn.Linear(3, 20), torch.nn.Tanh(), torch.nn.Linear(20, 2)
         ... )
-        >>> loss = lambda f, y: likelihood.negative_log(f, y).mean()   # to train the model with
+        >>> loss = lambda f, y: likelihood.training_loss(f, y).mean()   # to train the model with
         >>> posterior = dims.fit(model, (x, y), dims.HeteroscedasticGaussian())
     """
 

@@ -38,7 +38,7 @@ def _advice_on_run(draws: Draws) -> list[str]:
     if isinstance(surface, LossSurface):  # a loaded network alone has no loss
         slope = surface.value_and_grad(draws.map_parameters.to(surface.vector.device)[None])[1]
         norm = float(slope.double().norm())
-        if norm > STEEP:
+        if norm > STEEP and widened_weight(draws) == 0:  # those come from a choice at minima
             advice.append(
                 f"θ* is not a minimum of the sampled loss (gradient norm {norm:.3g}): "
                 'dims.fit(..., tune="cautious") (dims sample --tune-at-minimum) chooses prior and '
