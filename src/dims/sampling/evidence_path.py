@@ -59,6 +59,11 @@ LONGEST_GROUP_STEP = math.log(10)  # of a round in the log δ of a layer
 ROUNDS = 6  # of layers or tensors
 ENOUGH = 0.1  # nats: what another round must gain
 
+AT_AN_END = (
+    "evidence: its maximum lies at an end of the grid of prior precisions; the data do not "
+    "determine it. Give one, such as dims.fit(..., prior_precision=1.0)"
+)
+
 
 def tune_at_minima(
     surface: LossSurface,
@@ -92,10 +97,9 @@ def tune_at_minima(
     began = time.perf_counter()
     search = _Search(surface, fit_at, prior, tune_noise, score)
     places = search.scan(theta)
-    place = chosen(places, score, cautious)
-    best = places[place]
+    best = places[chosen(places, score, cautious)]
     minima = [places[place] for place in sorted(places)]
-    converged = min(places) < place < max(places)
+    converged = min(places) < chosen(places, score, cautious=False) < max(places)
     if prior in ("layer", "tensor"):
         groups = search.groups(best, score)
         best, minima = groups[-1], [*minima, *groups[1:]]
@@ -116,12 +120,7 @@ def tune_at_minima(
         score,
     )
     if not converged:
-        warnings.warn(
-            "evidence: its maximum lies at an end of the grid of prior precisions; the data do not "
-            "determine it. Give one, such as dims.fit(..., prior_precision=1.0)",
-            EvidenceWarning,
-            stacklevel=5,  # the caller of `fit`
-        )
+        warnings.warn(AT_AN_END, EvidenceWarning, stacklevel=5)  # the caller of `fit`
     return path, best
 
 
