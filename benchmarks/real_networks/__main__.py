@@ -50,7 +50,7 @@ def _cifar_options(part: argparse.ArgumentParser) -> None:
     part.add_argument("--steps", nargs="+", default=STEPS, choices=STEPS)
     part.add_argument("--members", type=int, default=8)
     part.add_argument("--starts", type=int, nargs="+", default=[0, 1], help="networks to move")
-    part.add_argument("--pilot-seconds", type=float, default=45.0)
+    part.add_argument("--pilot-seconds", type=float, default=110.0)
     part.add_argument("--epochs", type=int, default=None)
     part.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="of the motion")
 
