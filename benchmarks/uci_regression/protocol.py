@@ -1,7 +1,7 @@
 """One split of one set: everything is chosen inside the training part.
 
 1. A network is trained on all training rows (its learning rate and length are chosen on a tenth of
-   them), with one noise and with a noise that depends on the input and is nowhere below a fifth of
+   them), with one noise and with a noise that depends on the input and is nowhere below half of
    that one. `dims.fit` chooses prior and noise of each, and their leave-one-out scores choose
    between the two. `posterior.sample` gives the default answer.
 2. With held-out rows: the same on nine tenths of the training rows, whose other tenth weighs the
@@ -24,7 +24,7 @@ from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import far_inputs
 
 Rows = tuple[Tensor, Tensor]
-SMALLEST_SHARE = 0.2  # of the one noise, of a noise that depends on the input
+SMALLEST_SHARE = 0.5  # of the one noise, of a noise that depends on the input
 
 
 @dataclass(frozen=True)

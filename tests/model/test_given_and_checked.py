@@ -153,7 +153,7 @@ def test_counts_and_solvers_of_sample():
 
 def test_the_summary_does_not_contradict_the_verdicts():
     posterior = dims.fit(model(), data(), dims.Gaussian(0.5), tune=False)
-    draws = posterior.sample(3, max_time=1.0, friction=1.0, progress=False)
+    draws = posterior.sample(3, max_time=1.0, friction=1.0, certify=True, progress=False)
     names = set(draws.verdict)
     text = draws.summary()
     assert ("not at rest" in text) == ("NOT_AT_REST" in names)

@@ -34,7 +34,9 @@ from dims_paper.training import Task, train_together
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (5, 9, 2)
-SETTINGS = AdditionalSettings(members=2, swag_epochs=2, swag_rank=2, reference_draws=2)
+SETTINGS = AdditionalSettings(
+    members=2, swag_epochs=2, swag_rank=2, reference_draws=2, resting_time=3.0
+)
 
 
 def small_task(dropout: float = 0.0, batch_size: int | None = 4) -> Task:
@@ -135,9 +137,8 @@ def test_rows_are_what_their_names_say(tmp_path):
         return posterior.surface.predict(draws.parameters, inputs).squeeze(-1)
 
     close = {"rtol": 1e-9, "atol": 1e-9}
-    torch.testing.assert_close(
-        outputs("DiMS defaults"), drawn(3, method=dims.DiMS(metric="euclidean")), **close
-    )
+    resting = dims.DiMS(max_time=3.0, settle="stiff", metric="euclidean")
+    torch.testing.assert_close(outputs("DiMS defaults"), drawn(3, method=resting), **close)
     assert rows["DiMS defaults"].diagnostics["verdict"]
     assert Dopri5().tolerance * Dopri5().absolute_factor == pytest.approx(1e-6)
     how = {"solver": "dopri5", "tolerance": 1e-7, "precondition": False, "max_time": 0.3}
