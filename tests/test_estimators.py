@@ -285,6 +285,7 @@ def test_pickle_predicts_the_same(regressor):
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(x), model.predict(x))
 
 
+@pytest.mark.slow
 def test_grid_search_over_a_pipeline():
     x, y = moons()
     pipeline = make_pipeline(MinMaxScaler(), DimsClassifier(**FAST, random_state=0))

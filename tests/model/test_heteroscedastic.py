@@ -154,7 +154,10 @@ def test_the_evidence_agrees_with_quadrature() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:θ. is not a minimum")
-@pytest.mark.parametrize("structure", ["full", "diagonal", "low_rank", "kronecker"])
+@pytest.mark.parametrize(
+    "structure",
+    ["full", "diagonal", pytest.param("low_rank", marks=pytest.mark.slow), "kronecker"],
+)
 def test_it_goes_all_the_way(structure: str, tmp_path: Path) -> None:
     x, y, _ = two_levels(60)
     likelihood = dims.HeteroscedasticGaussian()

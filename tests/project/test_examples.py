@@ -61,6 +61,7 @@ def test_your_own_model_is_less_certain_where_it_saw_less(tmp_path):
     assert size_of(tmp_path / "own_model.png") > (1000, 200)
 
 
+@pytest.mark.slow
 def test_particles_come_to_rest_on_the_minima(tmp_path):
     distances = example("any_function").main(quick=True, out=tmp_path)
     assert max(distances.values()) < 0.2

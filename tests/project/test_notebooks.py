@@ -44,6 +44,7 @@ def test_files_are_notebooks_without_outputs(notebook):
         assert cell.get("execution_count") is None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_all_cells_run_with_tiny_settings(pages, notebook):

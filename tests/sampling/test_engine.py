@@ -74,11 +74,13 @@ def test_ray_makes_the_same_files_as_this_process(posterior, quiet, tmp_path):
     assert (store / "manifest.json").read_bytes() == (quiet[0] / "manifest.json").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_an_engine_needs_no_store(posterior, quiet):
     assert_same(sample(posterior, "ray", None), quiet[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_one_engine_goes_on_where_the_other_stopped(posterior, quiet, tmp_path):
     store = tmp_path / "both"
@@ -92,6 +94,7 @@ def test_one_engine_goes_on_where_the_other_stopped(posterior, quiet, tmp_path):
     assert contents(store) == contents(quiet[0])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_progress_adds_up_over_workers(posterior):
     seen: list[Progress] = []
@@ -179,6 +182,7 @@ class Broken(Work):
         return super().compute(job, report)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_one_bad_chunk_does_not_take_the_others_along(posterior, quiet, tmp_path, monkeypatch):
     import ray.cloudpickle as cloudpickle
@@ -214,6 +218,7 @@ def test_an_interrupted_call_leaves_a_store_that_goes_on(posterior, quiet, tmp_p
     assert_same(sample(posterior, "ray", store), quiet[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_interrupted_workers_keep_the_state_of_their_chunks(posterior, tmp_path):
     def interrupt(now: Progress) -> None:
@@ -314,6 +319,7 @@ def test_a_failing_run_does_not_stop_the_others(cluster: None, tmp_path: Path) -
     assert (tmp_path / "2.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_workers_send_saved_times_back(posterior, tmp_path):
     sampler = dims.DiMS(1.0, max_time=0.5, save_at=(0.2, 0.5), settle="none", certify=False)

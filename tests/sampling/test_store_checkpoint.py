@@ -100,9 +100,12 @@ def a_link(store: Path) -> None:
     (store / PARTIAL).symlink_to(store.parent / "outside")
 
 
+RARE = [without_a_tensor, with_false_rows, with_false_lengths, a_link]
+
+
 @pytest.mark.parametrize(
     "harm",
-    [damaged, of_another_run, without_a_tensor, with_false_rows, with_false_lengths, a_link],
+    [damaged, of_another_run, *(pytest.param(harm, marks=pytest.mark.slow) for harm in RARE)],
 )
 def test_a_false_state_is_named_and_not_used(posterior, tmp_path, harm):
     draws = run(posterior, tmp_path / "quiet", Stop(-1))
