@@ -198,6 +198,7 @@ def test_one_bad_chunk_does_not_take_the_others_along(posterior, quiet, tmp_path
     assert_same(sample(posterior, "ray", store), quiet[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_an_interrupted_call_leaves_a_store_that_goes_on(posterior, quiet, tmp_path):
     def interrupt(now: Progress) -> None:
