@@ -93,17 +93,13 @@ def minimum_of(
         targets = surface.effective_points * surface.outputs
         factor = math.sqrt(2 * walk.loss / surface.loss_scale / targets)
     if open_noise:
-        assert sigma is not None
-        best = min(max(sigma * factor, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
-        delta, sigma = delta * (sigma / best) ** 2, best
-        under = _under(surface, delta, sigma)
+        under = _with_other_noise(under, factor)
     curvature = walk.curvature
     value = log_marginal_likelihood(under, theta, curvature.absolute())
     slope = under.value_and_grad(theta.unsqueeze(0))[1].double().norm()
-    shown = float(delta) if delta.ndim == 0 else delta
     score = math.nan if points is None else float(points.sum())
     noise = under.likelihood.noise_std
-    candidate = Candidate(shown, noise, value, float(slope), walk.evaluations, score)
+    candidate = Candidate(_shown(under), noise, value, float(slope), walk.evaluations, score)
     return Minimum(candidate, under, theta, curvature, points)
 
 
@@ -114,19 +110,28 @@ def with_predictive_noise(best: Minimum) -> Minimum:
     approximation are wide without.
     """
     points, factor = leave_one_out(best.surface, best.theta, best.curvature, open_noise=True)
-    sigma = best.surface.likelihood.noise_std
-    assert sigma is not None
-    new = min(max(sigma * factor, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
-    delta = best.surface.prior_precision * (sigma / new) ** 2
-    surface = _under(best.surface, delta, new)
+    surface = _with_other_noise(best.surface, factor)
     candidate = replace(
         best.candidate,
-        prior_precision=float(delta) if delta.ndim == 0 else delta,
+        prior_precision=_shown(surface),
         noise_std=surface.likelihood.noise_std,
         log_marginal_likelihood=log_marginal_likelihood(surface, best.theta, best.curvature),
         leave_one_out=float(points.sum()),
     )
     return Minimum(candidate, surface, best.theta, best.curvature, points)
+
+
+def _with_other_noise(surface: LossSurface, factor: float) -> LossSurface:
+    """σ times the factor, within its bounds, at the same δσ²."""
+    sigma = surface.likelihood.noise_std
+    assert sigma is not None
+    new = min(max(sigma * factor, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
+    return _under(surface, surface.prior_precision * (sigma / new) ** 2, new)
+
+
+def _shown(surface: LossSurface) -> float | Tensor:
+    delta = surface.prior_precision
+    return float(delta) if delta.ndim == 0 else delta
 
 
 def _under(surface: LossSurface, delta: Tensor, sigma: float | None) -> LossSurface:

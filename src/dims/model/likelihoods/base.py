@@ -101,7 +101,7 @@ class Likelihood(ShownSettings, ABC):
         """
 
     def training_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """What `train_ensemble` and the estimators lower: `negative_log` unless overridden.
+        """What `train_ensemble` lowers: `negative_log` unless overridden.
 
         A likelihood whose −log p is hard to train on gives a loss here that has the same targets.
 

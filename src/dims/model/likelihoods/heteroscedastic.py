@@ -67,8 +67,7 @@ class HeteroscedasticGaussian(Likelihood):
         return means, self.min_noise_std + functional.softplus(raw + SHIFT)
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        means, stds = self.moments(outputs)
-        return (0.5 * ((targets - means) / stds).square() + stds.log()).sum(-1)
+        return self._terms(outputs, targets)[0].sum(-1)
 
     def training_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """−log p of each target times its σ^(2β), β = ½, whose gradient is not followed.
@@ -77,9 +76,13 @@ class HeteroscedasticGaussian(Likelihood):
         noise first stops learning the mean there. M. Seitzer and others, "On the pitfalls of
         heteroscedastic uncertainty estimation with probabilistic neural networks", ICLR 2022.
         """
-        means, stds = self.moments(outputs)
-        terms = 0.5 * ((targets - means) / stds).square() + stds.log()
+        terms, stds = self._terms(outputs, targets)
         return (stds.detach() ** (2 * BETA) * terms).sum(-1)
+
+    def _terms(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """−log p of each target, and its σ."""
+        means, stds = self.moments(outputs)
+        return 0.5 * ((targets - means) / stds).square() + stds.log(), stds
 
     def distribution(self, outputs: Tensor) -> distributions.Normal:
         return distributions.Normal(*self.moments(outputs))
