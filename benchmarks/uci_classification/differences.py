@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tables import markdown
+from uci_classification.counts import counts
 
 __all__ = ["table"]
 
@@ -51,7 +52,8 @@ def _table(results: dict[Any, Splits], chosen_on: Sequence[str], ours: str, thei
         if protocol != "class":
             ranks.append(_ranks(splits, names))
     mean = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
-    return f"{markdown(head, rows)}\n\nMean rank by NLL, all classes: {mean}"
+    lines = f"Mean rank by NLL, all classes: {mean}\n{counts(results, ours, theirs)}"
+    return f"{markdown(head, rows)}\n\n{lines}"
 
 
 def _values(splits: Splits, answer: str, score: str = "nll") -> list[float]:

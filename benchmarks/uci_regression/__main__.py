@@ -17,8 +17,9 @@ import torch
 
 from dims.sampling.files import write_text_atomically
 from dims_paper.datasets.uci_regression import REGRESSION_NAMES, load_regression, split_count
+from uci_regression.counts import counts
 from uci_regression.protocol import Configuration, run_split
-from uci_regression.published_table import read_results, summary, table, verdicts
+from uci_regression.published_table import read_results, summary, table
 
 OUT = Path(__file__).parents[2] / "results" / "benchmarks" / "uci_regression"
 CHOSEN_ON = ("boston", "energy", "kin8nm", "power")  # written down before any run
@@ -50,7 +51,7 @@ def main() -> None:
     print(summary(results))
     for answer in ("default", "held out"):
         print(*(f"\n{table(results, score, answer)}" for score in ("nll", "rmse")), sep="\n")
-        print(f"\n{verdicts(results, answer)}")
+        print(f"\n{counts(results, answer, CHOSEN_ON)}")
 
 
 def run(sets: list[str], first: int, splits: int | None, how: Configuration, out: Path) -> None:
@@ -62,7 +63,7 @@ def run(sets: list[str], first: int, splits: int | None, how: Configuration, out
             path = out / name / f"{split:02d}.json"
             if path.exists():
                 continue
-            found = run_split(name, load_regression(name, split), split, how)
+            found = run_split(name, load_regression(name, split, torch.float32), split, how)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(path, json.dumps(found, indent=1) + "\n")
             scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())

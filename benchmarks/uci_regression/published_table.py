@@ -13,7 +13,6 @@ from dims_paper.datasets.uci_regression import REGRESSION_NAMES, Published, load
 from tables import markdown
 
 METHODS = ("MC dropout", "Deep ensemble of 5", "NGBoost", "PBP")
-WITHIN = 2.0  # standard errors of a difference
 
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -54,26 +53,6 @@ def table(
         cells = [_cell(ours, published.get((name, method)), score) for method in METHODS]
         rows.append([name, str(len(splits)), f"{ours[0]:.3f} ± {ours[1]:.3f}", *cells])
     return markdown(head, rows)
-
-
-def verdicts(results: Mapping[str, Sequence[Mapping[str, Any]]], answer: str = "default") -> str:
-    """On how many sets the NLL is within two standard errors of a difference, or better."""
-    published = {(entry.dataset, entry.method): entry for entry in load_published()}
-    lines = []
-    for method in METHODS:
-        gaps = []
-        for name, splits in results.items():
-            entry = published.get((name, method))
-            splits = [split for split in splits if answer in split["scores"]]
-            if len(splits) > 1 and entry is not None:
-                ours = mean_and_error([split["scores"][answer]["nll"] for split in splits])
-                gaps.append(difference(ours, (entry.nll, entry.nll_error)))
-        if gaps:
-            fine, better = (sum(gap <= limit for gap in gaps) for limit in (WITHIN, -WITHIN))
-            lines.append(
-                f"{method}: within two or better on {fine} of {len(gaps)}, better {better}"
-            )
-    return "\n".join(lines)
 
 
 def summary(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

@@ -16,12 +16,14 @@ from dims_paper.datasets.splits import Split
 from dims_paper.datasets.uci import load_uci
 from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import DISTANCE, far_inputs
+from uci_classification.counts import counts as classification_counts
 from uci_classification.differences import table as differences
 from uci_classification.networks import paper_network, train_paper_networks
 from uci_classification.protocol import run_one, without_class
 from uci_regression.__main__ import run
+from uci_regression.counts import counts
 from uci_regression.protocol import Configuration, _scores, run_split
-from uci_regression.published_table import difference, mean_and_error, table, verdicts
+from uci_regression.published_table import difference, mean_and_error, table
 
 TINY = Configuration(hidden=2, epochs=5, draws=3, max_time=0.06, ensemble=2)
 
@@ -66,7 +68,7 @@ def test_finished_splits_are_not_run_again(tmp_path: Path, monkeypatch: pytest.M
         return {"scores": {"default": {"nll": 1.0}}, "seconds": {}}
 
     monkeypatch.setattr("uci_regression.__main__.run_split", pretend)
-    monkeypatch.setattr("uci_regression.__main__.load_regression", lambda name, split: None)
+    monkeypatch.setattr("uci_regression.__main__.load_regression", lambda name, split, dtype: None)
     monkeypatch.setattr("uci_regression.__main__.split_count", lambda name: 20)
     run(["yacht"], 0, 2, TINY, tmp_path)
     (tmp_path / "yacht" / "00.json").unlink()
@@ -81,12 +83,17 @@ def test_differences_are_in_standard_errors() -> None:
 
 @pytest.mark.data
 def test_the_table_sets_ours_beside_the_published_numbers() -> None:
-    splits = [{"scores": {"default": {"nll": nll, "rmse": 3.0}}} for nll in (2.0, 2.2, 2.4)]
+    other = {"rmse": 3.0, "coverage": 0.9}
+    splits = [{"scores": {"default": {"nll": nll, **other}}} for nll in (2.0, 2.2, 2.4)]
     shown = table({"boston": splits, "yacht": []}, "nll")
     gap = (2.2 - 2.40) / math.hypot(0.2 / math.sqrt(3), 0.04)
     assert f"| boston | 3 | 2.200 ± 0.115 | 2.40 ({gap:+.1f}) |" in shown
     assert "yacht" not in shown
-    assert "MC dropout: within two or better on 1 of 1, better 0" in verdicts({"boston": splits})
+    lines = counts({"boston": splits}, "default", ["yacht"])
+    assert "all sets, default: MC dropout: within two or better on 1 of 1, better 0" in lines
+    assert "confirmation half, default: PBP: within two or better on 1 of 1, better 1" in lines
+    assert "confirmation" not in counts({"boston": splits}, "default", ["boston"])
+    assert "coverage between .92 and .98 on 0 of 1 (boston 0.900)" in lines
 
 
 def test_far_inputs_keep_columns_and_move_rows() -> None:
@@ -120,7 +127,37 @@ def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_text(json.dumps(found))
     shown = differences(tmp_path / "out", ("glass",))
     assert "| glass, as in the paper | chosen | 2 |" in shown
-    assert shown.count("± 0.000") == 2  # two equal splits, without and with held-out rows
+    # Two equal splits: in the table and in the line below it, without and with held-out rows.
+    assert shown.count("± 0.000") == 4
+
+
+def test_sets_are_counted_as_the_rules_say() -> None:
+    def splits(gaps: list[float], auroc: float) -> list[dict[str, Any]]:
+        def scores(nll: float, far: float) -> dict[str, float]:
+            return {"nll": nll, "auroc permuted": far}
+
+        return [
+            {
+                "scores": {
+                    "network": scores(1.0, 0.6),
+                    "held out": scores(1.0 + gap, auroc),
+                    "ensemble": scores(1.01, 0.7),
+                }
+            }
+            for gap in gaps
+        ]
+
+    results = {
+        ("a", "ordinary"): splits([-0.2, -0.4], 0.8),  # better than both
+        ("b", "ordinary"): splits([0.12, -0.08], 0.7),  # +0.02 on average, but unsure
+        ("c", "ordinary"): splits([0.02, 0.024], 0.59),  # surely worse
+        ("c", "class"): splits([9.0, 9.0], 0.8),  # counts for AUROC alone
+    }
+    shown = classification_counts(results, "held out", "ensemble")
+    assert "not worse than the network on 2 of 3 (at worst +0.022 ± 0.002, c, ordinary)" in shown
+    assert "lower by more than a standard error on 1" in shown
+    assert "NLL at most the ensemble's on 1 of 3" in shown
+    assert "AUROC at least the ensemble's in 3 of 4, at worst -0.010" in shown
 
 
 @pytest.mark.data
