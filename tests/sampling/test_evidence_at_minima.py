@@ -175,6 +175,23 @@ def test_the_walk_stops_where_another_step_promises_little() -> None:
     assert lowest <= walk.loss < lowest + 0.1
 
 
+def test_walks_on_more_data_stop_at_larger_promises() -> None:
+    """What a whole step promises where a walk arrives is ½·gᵀP⁻¹g ≤ 2·10⁻⁴ nats a point."""
+    model, x, y = overfitting_problem()
+    for points, allowed in ((10.0, 0.05), (5e5, 100.0)):
+        surface = dims.LossSurface(
+            model, (x, y), "classification", 0.3 * points / 10, effective_points=points
+        )
+        start = 2 * surface.initial
+        walk = walk_down(surface, start, fit_curvature, most_steps=300)
+        _, gradient = surface.value_and_grad(walk.theta[None])
+        whole = fit_curvature(surface, walk.theta).precision_for(surface).solve(gradient[0])
+        exact = walk_down(surface, start, fit_curvature, tolerance=allowed, most_steps=300)
+        assert walk.arrived
+        assert 0.5 * float(gradient[0] @ whole) <= allowed
+        assert torch.equal(walk.theta, exact.theta)
+
+
 def test_words_that_mean_nothing_are_refused() -> None:
     model, x, y = problem()
     with pytest.raises(ValueError, match="tune: expected"):

@@ -25,6 +25,7 @@ __all__ = ["FitAt", "Walk", "walk_down"]
 FitAt = Callable[[LossSurface, Vector], Curvature]
 
 TOLERANCE = 0.05  # nats
+TOLERANCE_PER_POINT = 2e-4  # nats: differences that matter grow with the data, and so do walks
 MOST_STEPS = 60
 TRIES = 12  # dampings of one step
 NO_DAMPING = 0.01  # prior precisions: less than this is none
@@ -45,7 +46,7 @@ def walk_down(
     surface: LossSurface,
     theta: Vector,
     fit_at: FitAt,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     most_steps: int = MOST_STEPS,
 ) -> Walk:
     """Walk from θ to the minimum below it.
@@ -54,13 +55,16 @@ def walk_down(
         surface: The loss surface.
         theta: Where to start, (K,).
         fit_at: The curvature of the likelihood part at a point, H ⪰ 0.
-        tolerance: Stop where a Gauss–Newton step promises less, in nats.
+        tolerance: Stop where a Gauss–Newton step promises less, in nats; None: 0.05, or 2·10⁻⁴ for
+            each point if that is more.
         most_steps: Stop after so many steps.
 
     Returns:
         The end of the walk; no step goes uphill.
     """
     prior, scale = surface.prior_precision, surface.loss_scale
+    if tolerance is None:
+        tolerance = max(TOLERANCE, TOLERANCE_PER_POINT * surface.effective_points)
     smallest = float(prior.double().mean())  # what a first damping is worth
     damping, harder = 0.0, 2.0
     here = Place.at(surface, theta)
