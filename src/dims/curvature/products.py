@@ -20,7 +20,13 @@ from dims.model.shapes import RowVectors, Vector
 from dims.model.training_data import Inputs, input_length, map_inputs, slice_inputs
 from dims.surface.loss import LossSurface
 
-__all__ = ["LikelihoodProducts", "jacobian_chunks", "jacobian_of_points"]
+__all__ = [
+    "LikelihoodProducts",
+    "jacobian_chunks",
+    "jacobian_of_points",
+    "network_graph",
+    "pull_back",
+]
 
 # A graph that can be differentiated again holds about this many times a gradient's activations.
 GRAPH_COPIES = 4
@@ -67,17 +73,17 @@ class LikelihoodProducts:
 def _linearised_gradient(
     surface: LossSurface, theta: Vector, inputs: Inputs, targets: Tensor
 ) -> Product:
-    leaf, outputs = _network_graph(surface, theta, inputs)
+    leaf, outputs = network_graph(surface, theta, inputs)
     with torch.enable_grad():
         loss = surface.likelihood_scale * surface.likelihood.negative_log(outputs, targets).sum()
         (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
-    return lambda vectors: _pull_back(gradient, leaf, vectors)
+    return lambda vectors: pull_back(gradient, leaf, vectors)
 
 
 def _linearised_network(
     surface: LossSurface, theta: Vector, inputs: Inputs, targets: Tensor
 ) -> Product:
-    leaf, outputs = _network_graph(surface, theta, inputs)
+    leaf, outputs = network_graph(surface, theta, inputs)
     weights = surface.likelihood_scale * surface.likelihood.curvature_weights(
         outputs.detach(), targets
     )
@@ -86,21 +92,22 @@ def _linearised_network(
         (pulled,) = torch.autograd.grad(outputs, leaf, dual, create_graph=True)
 
     def product(vectors: Tensor) -> Tensor:
-        pushed = _pull_back(pulled, dual, vectors)
+        pushed = pull_back(pulled, dual, vectors)
         weighted = (weights @ pushed.unsqueeze(-1)).squeeze(-1)
-        return _pull_back(outputs, leaf, weighted)
+        return pull_back(outputs, leaf, weighted)
 
     return product
 
 
-def _network_graph(surface: LossSurface, theta: Vector, inputs: Inputs) -> tuple[Tensor, Tensor]:
+def network_graph(surface: LossSurface, theta: Vector, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """θ as a leaf of autograd, and the outputs (n, C) that are made of it."""
     # The fused attention kernels have no second derivative and no batches, hence the plain one.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         leaf = theta.detach().clone().requires_grad_()
         return leaf, surface.network(surface.vector.unflatten(leaf), inputs, surface.head)
 
 
-def _pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
+def pull_back(outputs: Tensor, inputs: Tensor, cotangents: Tensor) -> Tensor:
     """(∂outputs/∂inputs)ᵀ·w for each row w."""
 
     def pull(rows: Tensor, batched: bool) -> Tensor:
@@ -146,7 +153,7 @@ def _jacobian_one_by_one(
     """The same by plain reverse mode, point by point and output by output."""
     jacobians, outputs = [], []
     for point in range(input_length(inputs)):
-        leaf, found = _network_graph(surface, theta, slice_inputs(inputs, slice(point, point + 1)))
+        leaf, found = network_graph(surface, theta, slice_inputs(inputs, slice(point, point + 1)))
         rows = [
             torch.autograd.grad(part, leaf, retain_graph=True, materialize_grads=True)[0]
             for part in found[0]
