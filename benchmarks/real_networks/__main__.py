@@ -3,6 +3,8 @@
     python -m real_networks pack --folder .scratch/data            # in benchmarks/
     python -m real_networks cifar --network resnet20 --device cuda --seconds 540
     python -m real_networks lenet --dataset fashion_mnist --device cuda --seconds 540
+    python -m real_networks bundle --to SOME_FOLDER                 # few files that travel
+    python -m real_networks unbundle --to SOME_FOLDER
     python -m real_networks score
     python -m real_networks page
 
@@ -22,6 +24,7 @@ import torch
 
 from real_networks.budget import Budget, OutOfTime
 from real_networks.experiment import Experiment
+from real_networks.motion import Motion
 
 RUNS = Path("runs") / "real_networks"
 ROOT = Path(__file__).parents[2]
@@ -50,38 +53,44 @@ def _cifar_options(part: argparse.ArgumentParser) -> None:
     part.add_argument("--steps", nargs="+", default=STEPS, choices=STEPS)
     part.add_argument("--members", type=int, default=8)
     part.add_argument("--starts", type=int, nargs="+", default=[0, 1], help="networks to move")
-    part.add_argument("--pilot-seconds", type=float, default=110.0)
+    part.add_argument("--pilot-seconds", type=float, default=60.0)
+    part.add_argument(
+        "--limits", nargs="*", default=[], metavar="STEP=SECONDS", help="of single steps"
+    )
     part.add_argument("--epochs", type=int, default=None)
     part.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="of the motion")
 
 
 def cifar(given: argparse.Namespace) -> None:
     """Train, sample and compare residual networks on CIFAR-10."""
-    from real_networks import motion, opponents, probe
+    from real_networks import opponents, probe
+    from real_networks.choosing import pilots
     from real_networks.experiment import RECIPES
+    from real_networks.motion import DEFAULTS, quick
 
     load_compiled(given)
     if given.epochs:
         RECIPES[given.network] = replace(RECIPES[given.network], epochs=given.epochs)
     budget = Budget(given.seconds)
     experiment = Experiment(given.network, given.folder, given.device, budget, given.quick)
-    base = motion.QUICK if given.quick else motion.Motion()
-    chosen = replace(base, **_settings(given.set, base))
+    base = quick(experiment.device) if given.quick else DEFAULTS[given.network]
     members = 2 if given.quick else given.members
-    compiled = () if given.quick else (chosen.precision,)
+    starts = given.starts
     steps: dict[str, Callable[[], object]] = {
-        "train": lambda: [experiment.member(seed) for seed in given.starts],
-        "probe": lambda: probe.probe(experiment, compiled=compiled),
-        "pilots": lambda: motion.pilots(experiment, given.pilot_seconds),
+        "train": lambda: [experiment.member(seed) for seed in starts],
+        "probe": lambda: probe.probe(experiment, base),
+        "pilots": lambda: pilots(experiment, given.pilot_seconds),
         "ensemble": lambda: opponents.ensemble(experiment, members),
-        "dims": lambda: [motion.move(experiment, seed, chosen) for seed in given.starts],
-        "swag": lambda: [opponents.swag(experiment, seed) for seed in given.starts],
-        "last": lambda: [opponents.last_layer(experiment, seed) for seed in given.starts],
-        "cyclical": lambda: [opponents.cyclical(experiment, seed) for seed in given.starts],
-        "dropout": lambda: [opponents.dropout(experiment, seed) for seed in given.starts[:1]],
+        "dims": lambda: _move(experiment, base, given),
+        "swag": lambda: [opponents.swag(experiment, seed) for seed in starts],
+        "last": lambda: [opponents.last_layer(experiment, seed, base) for seed in starts],
+        "cyclical": lambda: [opponents.cyclical(experiment, seed) for seed in starts],
+        "dropout": lambda: [opponents.dropout(experiment, seed) for seed in starts[:1]],
     }
+    limits = {name: float(text) for name, _, text in (p.partition("=") for p in given.limits)}
     failed = []
     for name in given.steps:
+        experiment.budget = Budget(min(budget.left, limits.get(name, float("inf"))))
         experiment.say(f"--- {name}")
         try:
             steps[name]()
@@ -91,10 +100,30 @@ def cifar(given: argparse.Namespace) -> None:
             failed.append(name)
             traceback.print_exc()
             sys.stderr.flush()
-            if given.quick:
+            if given.quick and given.device == "cpu":
                 raise
     save_compiled(given)
     experiment.say(f"done; failed: {', '.join(failed) or 'none'}")
+
+
+def _move(experiment: Experiment, base: Motion, given: argparse.Namespace) -> None:
+    """The draws of all starts, each with its share of the time that is left."""
+    from real_networks.choosing import chosen
+    from real_networks.motion import move
+
+    settings, left = _settings(given.set, base), experiment.budget.left
+    whole, late = experiment.budget, list[str]()
+    if given.network == "resnet20" and not given.quick and left < float("inf"):
+        base = chosen(experiment, base, left / len(given.starts))
+    for number, seed in enumerate(given.starts):
+        experiment.budget = Budget(whole.left / (len(given.starts) - number))
+        try:
+            move(experiment, seed, replace(base, **settings))
+        except OutOfTime as reason:
+            late.append(str(reason))
+    experiment.budget = whole
+    if late:
+        raise OutOfTime("; ".join(late))
 
 
 def _settings(pairs: list[str], base: object) -> dict[str, object]:
@@ -173,6 +202,21 @@ def lenet(given: argparse.Namespace) -> None:
     save_compiled(given)
 
 
+def bundle(given: argparse.Namespace) -> None:
+    """Pack what scoring and going on need into few files below 16 MiB."""
+    from real_networks import bundles
+
+    for path in bundles.pack(given.folder, given.to, given.prefix):
+        print(f"{path.stat().st_size / 2**20:6.2f} MiB  {path}")
+
+
+def unbundle(given: argparse.Namespace) -> None:
+    """Unpack such files where the program looks for them."""
+    from real_networks import bundles
+
+    print(f"{bundles.unpack(given.to, given.folder)} files")
+
+
 def score(given: argparse.Namespace) -> None:
     """Score what lies in the folder; needs no GPU."""
     from real_networks import lenet_scores, scores
@@ -198,16 +242,25 @@ def _out_options(part: argparse.ArgumentParser) -> None:
     part.add_argument("--page", type=Path, default=PAGE)
 
 
+def _bundle_options(part: argparse.ArgumentParser) -> None:
+    part.add_argument("--to", type=Path, required=True, help="folder of the bundles")
+    part.add_argument("--prefix", default="part", help="of their names")
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "pack": pack,
     "cifar": cifar,
     "lenet": lenet,
+    "bundle": bundle,
+    "unbundle": unbundle,
     "score": score,
     "page": page,
 }
 ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "cifar": _cifar_options,
     "lenet": _lenet_options,
+    "bundle": _bundle_options,
+    "unbundle": _bundle_options,
     "score": _out_options,
     "page": _out_options,
 }

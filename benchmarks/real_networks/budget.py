@@ -85,7 +85,8 @@ class Keeper:
         if over or time.monotonic() - self.saved >= self.every:
             self._save(state)
         if over:
-            self.now = {name: state[name].clone() for name in ("state.position", "state.time")}
+            names = ("state.position", "state.time", "positions")
+            self.now = {name: state[name].clone() for name in names}
             raise OutOfTime(f"the motion is at t = {least:.3f}")
 
     def refuse(self, error: SnapshotError) -> None:

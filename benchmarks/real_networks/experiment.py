@@ -15,16 +15,16 @@ from torch.nn.functional import nll_loss
 from dims_paper.cache import kept, kept_tensors, read_json, write_json
 from real_networks.budget import Budget, stopwatch
 from real_networks.images import Collection, load
-from real_networks.predictions import CORRUPTED, Gallery, is_there, save
+from real_networks.predictions import CORRUPTED, Gallery, average, is_there, save
 from real_networks.training import Recipe, Trainer
 
 RECIPES = {
-    "resnet20": Recipe(epochs=40, rate=0.4),
+    "resnet20": Recipe(epochs=80, rate=0.4),
     "resnet18": Recipe(epochs=30, rate=0.3),
     "tiny": Recipe(epochs=2, rate=0.1, batch_size=32),
 }
 RATES = (0.2, 0.4, 0.8)  # of which the held-out images choose, in short trainings
-SHORT = 8  # epochs of those
+SHORT = 6  # epochs of those
 
 
 class Experiment:
@@ -36,6 +36,7 @@ class Experiment:
         self.name = "tiny" if quick else name
         self.folder, self.budget, self.quick = folder / self.name, budget, quick
         self.device = torch.device(device)
+        self.expected = 0.0  # seconds of one more training
 
     def say(self, line: str) -> None:
         print(f"[{self.budget.left:6.0f} s left] {self.name}: {line}", flush=True)
@@ -98,10 +99,11 @@ class Experiment:
             trainer = self.trainer
             if trainer._step is None:
                 trainer._step = trainer._prepared()
-            self.budget.need(20 if self.device.type == "cuda" else 0, f"network {seed}")
+            self.budget.need(self.expected, f"network {seed}")
             with stopwatch(self.device) as seconds:
                 theta = trainer.run(trainer.fresh(seed), recipe.epochs, recipe.rate_at, seed)[0]
                 taken = torch.tensor(seconds(), dtype=torch.float64)
+            self.expected = 1.1 * float(taken) if self.device.type == "cuda" else 0.0
             kept_tensors(path, lambda: {"theta": theta.cpu(), "seconds": taken})
             self.say(f"network {seed}: {float(taken):.1f} s, NLL {self.held_out_nll(theta):.4f}")
         found = kept_tensors(path, dict, str(self.device))
@@ -129,5 +131,10 @@ class Experiment:
         labels = self.images.test.labels.cpu()
         right = answers["test"].double().exp().mean(0).argmax(-1) == labels
         record["test_accuracy"] = float(right.double().mean())
+        mean = average(answers["held_out"].double())
+        record["held_out_nll"] = float(nll_loss(mean, self.images.held_out.labels.cpu()))
         save(folder, label, answers, record)
-        self.say(f"{label}: accuracy {record['test_accuracy']:.4f}, {record.get('seconds')} s")
+        self.say(
+            f"{label}: accuracy {record['test_accuracy']:.4f}, held-out NLL "
+            f"{record['held_out_nll']:.4f}, {record.get('seconds', 0.0):.1f} s"
+        )

@@ -9,6 +9,7 @@ it.
 from __future__ import annotations
 
 import math
+import traceback
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -256,6 +257,11 @@ def draw(lenets: LeNets, number: int) -> None:
         found = kept_tensors(folder / f"{whole}_draws.safetensors", travel, str(device))
     except OutOfTime:
         if keeper.now:
+            for t, rows in zip(s.times, keeper.now["positions"].float(), strict=True):
+                if rows.isfinite().all():
+                    facts = {"network": number, "prior": prior, "training_seconds": trained, "t": t}
+                    facts["seconds"] = keeper.reached(t) + fitting
+                    lenets.predict(f"{whole}_t{t:g}", rows, {**facts, "stopped": True})
             times = keeper.now["state.time"]
             record = {"t": float(times.min()), "seconds": keeper.seconds, "stopped": True}
             label = f"{whole}_stopped{keeper.seconds:.0f}s"
@@ -270,14 +276,26 @@ def draw(lenets: LeNets, number: int) -> None:
 
 
 def run(lenets: LeNets, steps: list[str]) -> None:
-    """Search and ensembles, then the draws of each training."""
-    for number in range(lenets.settings.trainings):
-        if "ensemble" in steps:
-            lenets.budget.need(40 if lenets.device.type == "cuda" else 0, f"ensemble {number}")
-            thetas, seconds = lenets.ensemble(number)
-            record = {"seconds": seconds, "search_seconds": lenets.chosen["seconds"]}
-            lenets.predict(f"ensemble_{number}", thetas, {**record, "network": number})
-    for number in range(lenets.settings.trainings):
-        if "dims" in steps:
+    """Search and ensembles, then the draws of each training; one that fails leaves the others."""
+    whole, count = lenets.budget, lenets.settings.trainings
+    on_gpu = lenets.device.type == "cuda"
+    for number in range(count if "ensemble" in steps else 0):
+        whole.need(40 if on_gpu else 0, f"ensemble {number}")
+        thetas, seconds = lenets.ensemble(number)
+        record = {"seconds": seconds, "search_seconds": lenets.chosen["seconds"]}
+        lenets.predict(f"ensemble_{number}", thetas, {**record, "network": number})
+    late = list[str]()
+    for number in range(count if "dims" in steps else 0):
+        lenets.budget = Budget(whole.left / (count - number))
+        try:
             with float32_products():
                 draw(lenets, number)
+        except OutOfTime as reason:
+            late.append(str(reason))
+        except Exception:
+            if not on_gpu:
+                raise
+            traceback.print_exc()
+    lenets.budget = whole
+    if late:
+        raise OutOfTime("; ".join(late))

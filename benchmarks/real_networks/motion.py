@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,9 +9,10 @@ import torch
 from torch import Tensor
 
 import dims
+from dims.curvature import fit_curvature
 from dims.model.torch_support.tf32 import float32_products
 from dims_paper.cache import kept_tensors
-from real_networks.budget import Budget, Keeper, OutOfTime, stopwatch
+from real_networks.budget import Keeper, OutOfTime, stopwatch
 from real_networks.experiment import Experiment
 from real_networks.networks import network
 from real_networks.training import standardised
@@ -24,23 +24,34 @@ class Motion:
 
     draws: int = 8
     times: tuple[float, ...] = (0.3, 1.0, 2.0, 3.0)
-    prior: float = 0.5  # δ
+    prior: float = 0.5  # δ: that of the weight decay 5e-4 for 1 000 points
     effective_points: float = 1000.0
+    temperature: float = 1.0  # start velocities are those of the posterior times its root
     friction: float = 0.1
     rank: int = 40  # of the metric
     start_rank: int = 20  # of the curvature of the start velocities
     metric_points: int = 400
     images: int | None = None  # None: all
-    curvature_images: int = 1_000
+    curvature_images: int = 400
     precision: str = "bf16x2"
     compile: bool = True
+    at_once: int = 4_800  # images of a piece of a gradient
 
     @property
     def label(self) -> str:
         part = "" if self.images is None else f"_{self.images}"
-        return f"prior{self.prior:g}_friction{self.friction:g}_n{self.effective_points:g}{part}"
+        heat = "" if self.temperature == 1.0 else f"_T{self.temperature:g}"
+        points = f"{self.effective_points:g}"
+        return f"prior{self.prior:g}_friction{self.friction:g}_n{points}{heat}{part}"
 
 
+# ResNet-18 has 41 times the parameters of ResNet-20 and 3 times its activations.
+DEFAULTS = {
+    "resnet20": Motion(),
+    "resnet18": Motion(
+        draws=2, images=9_600, start_rank=10, curvature_images=160, metric_points=200, at_once=1_600
+    ),
+}
 QUICK = Motion(
     draws=2,
     times=(0.002, 0.004),
@@ -51,6 +62,12 @@ QUICK = Motion(
     precision="float32",
     compile=False,
 )
+
+
+def quick(device: torch.device) -> Motion:
+    """On a GPU with all that can fail there."""
+    on_gpu = device.type == "cuda"
+    return replace(QUICK, precision="bf16x2", compile=True) if on_gpu else QUICK
 
 
 class Start:
@@ -68,34 +85,37 @@ class Start:
         pixels = images.train.pixels[:count]
         self.inputs = standardised(pixels, images.centre, images.scale)
         self.labels = images.train.labels[:count]
-        self.scales = {"effective_points": motion.effective_points}
         self.motion = motion
 
     def surface(self) -> dims.LossSurface:
-        m, data = self.motion, (self.inputs, self.labels)
-        whole = dims.LossSurface(self.model, data, "classification", m.prior, **self.scales)
-        on_gpu = self.theta.device.type == "cuda"
+        m, on_gpu = self.motion, self.theta.device.type == "cuda"
+        budget = None
+        if on_gpu:  # pieces of the same size for any number of images: compiled once
+            budget = self._loss(2).bytes_per_point * m.at_once
+        whole = self._loss(len(self.labels), budget)
         return whole.with_single_rows(m.precision, compile=m.compile and on_gpu)
 
     def perturbations(self, seed: int) -> Tensor:
         """ε of a Laplace posterior whose curvature is that of some images, scaled to as many."""
-        m = self.motion
-        few = self.inputs[: m.curvature_images], self.labels[: m.curvature_images]
-        with warnings.catch_warnings():
-            # θ* minimises another loss: of augmented images, with weight decay.
-            warnings.simplefilter("ignore", dims.NotAMinimumWarning)
-            posterior = dims.fit(
-                self.model,
-                few,
-                "classification",
-                curvature="low_rank",
-                rank=m.start_rank,
-                tune=False,
-                prior_precision=m.prior,
-                progress=False,
-                **self.scales,
-            )
-        return posterior.perturbations(m.draws, seed)
+        m, on_gpu = self.motion, self.theta.device.type == "cuda"
+        room = torch.cuda.mem_get_info()[0] // 2 if on_gpu else None
+        surface = self._loss(m.curvature_images, room)
+        curvature = fit_curvature(surface, self.theta, "low_rank", rank=m.start_rank, seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.randn(m.draws, len(self.theta), generator=generator).to(self.theta)
+        spread = curvature.precision_for(surface).color(noise)
+        return (m.temperature**0.5 * spread).to(self.theta)
+
+    def _loss(self, count: int, budget: int | None = None) -> dims.LossSurface:
+        m, data = self.motion, (self.inputs[:count], self.labels[:count])
+        return dims.LossSurface(
+            self.model,
+            data,
+            "classification",
+            m.prior,
+            effective_points=m.effective_points,
+            memory_budget=budget,
+        )
 
 
 def move(experiment: Experiment, seed: int, motion: Motion, name: str = "dims") -> None:
@@ -111,12 +131,16 @@ def move(experiment: Experiment, seed: int, motion: Motion, name: str = "dims") 
         found, record = _trajectories(experiment, seed, motion, whole)
     for index, t in enumerate(motion.times):
         thetas, seconds = found["positions"][index], float(found["reached"][index])
-        facts = {"seconds": seconds + record["start_seconds"], "t": t, "network": seed, **record}
+        facts = {"seconds": seconds + record["start_seconds"], "t": t, **record}
         facts["loss"] = found["loss"][index].tolist()
         facts["kinetic_energy"] = found["kinetic_energy"][index].tolist()
-        last = t == motion.times[-1] and name != "pilot"
+        corrupted = t >= 1 or t == motion.times[-1]  # an average over times is asked, too
         made = list(thetas), facts
-        experiment.predict(labels[t], lambda made=made: made, corrupted=last)  # type: ignore[misc]
+        experiment.predict(
+            labels[t],
+            lambda made=made: made,  # type: ignore[misc]
+            corrupted=corrupted and name != "pilot",
+        )
 
 
 def _trajectories(
@@ -136,7 +160,19 @@ def _trajectories(
             surface.value_and_grad(start.theta.unsqueeze(0))
             gradient = seconds()
         set_up = setup()
-    experiment.say(f"{whole}: ready after {set_up:.0f} s, a gradient takes {gradient:.3f} s a row")
+    experiment.say(
+        f"{whole}: ready after {set_up:.0f} s ({float(kept['seconds']):.0f} s for start "
+        f"velocities), a gradient takes {gradient:.3f} s a row"
+    )
+    record = {
+        "motion": asdict(motion),
+        "network": seed,
+        "start_seconds": float(kept["seconds"]),
+        "gradient_seconds": gradient,
+        "images": surface.points,
+        "training_seconds": start.trained,
+        "parameters": surface.size,
+    }
     keeper = Keeper(folder / f"{whole}_state.safetensors", experiment.budget)
 
     def make() -> dict[str, Tensor]:
@@ -168,19 +204,10 @@ def _trajectories(
     try:
         found = kept_tensors(folder / f"{whole}_draws.safetensors", make, str(device))
     except OutOfTime:
-        _look(experiment, keeper, whole, seed)
+        _look(experiment, keeper, whole, {**record, "peak_memory": _peak(device)}, motion)
         raise
-    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
-    record = {
-        "motion": asdict(motion),
-        "start_seconds": float(kept["seconds"]),
-        "gradient_seconds": gradient,
-        "peak_memory": peak,
-        "training_seconds": start.trained,
-        "parameters": surface.size,
-        **{name: found[name].tolist() for name in (*FACTS, "status")},
-    }
-    return dict(found), record
+    record["peak_memory"] = _peak(device)
+    return dict(found), record | {name: found[name].tolist() for name in (*FACTS, "status")}
 
 
 FACTS = (
@@ -194,6 +221,10 @@ FACTS = (
 )
 
 
+def _peak(device: torch.device) -> int | None:
+    return torch.cuda.max_memory_allocated() if device.type == "cuda" else None
+
+
 def _timed_start(start: Start, seed: int, device: torch.device) -> dict[str, Tensor]:
     with stopwatch(device) as seconds:
         velocities = start.perturbations(seed)
@@ -201,40 +232,18 @@ def _timed_start(start: Start, seed: int, device: torch.device) -> dict[str, Ten
     return {"velocities": velocities, "seconds": taken}
 
 
-def _look(experiment: Experiment, keeper: Keeper, whole: str, seed: int) -> None:
-    """What the draws are worth where they were stopped; overwritten if the run goes on."""
+def _look(
+    experiment: Experiment, keeper: Keeper, whole: str, record: dict[str, Any], motion: Motion
+) -> None:
+    """What the draws are worth at the times they have passed, and where they were stopped."""
     if not keeper.now:
         return
-    times = keeper.now["state.time"]
-    record = {
-        "seconds": keeper.seconds,
-        "t": float(times.min()),
-        "latest": float(times.max()),
-        "network": seed,
-        "stopped": True,
-    }
-    thetas = list(keeper.now["state.position"].float())
-    label = f"{whole}_stopped{keeper.seconds:.0f}s"
-    experiment.predict(label, lambda: (thetas, record), corrupted=False)
-
-
-PILOTS = (
-    Motion(draws=2, images=19_200, times=(0.3, 1.0, 2.0), friction=0.3),
-    Motion(draws=2, images=19_200, times=(0.3, 1.0, 2.0)),
-    Motion(draws=2, images=19_200, times=(0.3, 1.0, 2.0), prior=0.05),
-)
-
-
-def pilots(experiment: Experiment, seconds: float) -> None:
-    """Short motions with few draws, to choose prior and friction on held-out images by."""
-    whole = experiment.budget
-    for number, motion in enumerate(PILOTS[:1] if experiment.quick else PILOTS):
-        chosen = replace(QUICK, friction=motion.friction) if experiment.quick else motion
-        whole.need(seconds if not experiment.quick else 0, f"pilot {number}")
-        experiment.budget = Budget(min(seconds, whole.left)) if not experiment.quick else whole
-        try:
-            move(experiment, 0, chosen, "pilot")
-        except OutOfTime as reason:
-            print(f"pilot {number} stopped: {reason}", flush=True)
-        finally:
-            experiment.budget = whole
+    begun = record["start_seconds"]
+    for t, thetas in zip(motion.times, keeper.now["positions"].float(), strict=True):
+        if thetas.isfinite().all():
+            facts = {**record, "t": t, "seconds": keeper.reached(t) + begun, "stopped": True}
+            experiment.predict(f"{whole}_t{t:g}", lambda m=(list(thetas), facts): m)  # type: ignore[misc]
+    times, thetas = keeper.now["state.time"], keeper.now["state.position"].float()
+    facts = {"t": float(times.min()), "latest": float(times.max()), "seconds": keeper.seconds}
+    made = list(thetas), {**record, **facts, "stopped": True}
+    experiment.predict(f"{whole}_stopped{keeper.seconds:.0f}s", lambda: made, corrupted=False)

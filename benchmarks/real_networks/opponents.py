@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from dims.baselines.swag import Moments, _draw
 from dims.model.torch_support.tf32 import float32_products
 from real_networks.budget import stopwatch
 from real_networks.experiment import Experiment
-from real_networks.motion import QUICK, Motion, Start
+from real_networks.motion import Motion, Start
 from real_networks.training import Trainer
 
 SWAG_RATES = (0.02, 0.05, 0.1)
@@ -117,13 +118,12 @@ def dropout(experiment: Experiment, seed: int, rate: float = 0.2, masks: int = 2
         experiment.predict(f"dropout_{seed}", lambda: made, samples=masks, trainer=trainer)
 
 
-def last_layer(experiment: Experiment, seed: int) -> None:
+def last_layer(experiment: Experiment, seed: int, motion: Motion) -> None:
     """The Laplace approximation of the last layer, prior by the evidence."""
 
     def make() -> Made:
-        motion = QUICK if experiment.quick else Motion()
         with stopwatch(experiment.device) as seconds, float32_products():
-            start = Start(experiment, seed, motion)
+            start = Start(experiment, seed, replace(motion, images=None))
             data = (start.inputs, start.labels)
             draws = dims.last_layer(start.model, data, "classification", DRAWS, seed=seed)
             whole = start.theta.repeat(DRAWS, 1)

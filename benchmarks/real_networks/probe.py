@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+import dims
+from dims.mechanics.metric.frame import Frame
 from dims.model.torch_support.convolution_precision import PRECISIONS
 from dims.model.torch_support.tf32 import float32_products
 from dims_paper.cache import write_json
 from real_networks.budget import OutOfTime, stopwatch
 from real_networks.experiment import Experiment
-from real_networks.motion import QUICK, Motion, Start
+from real_networks.motion import Motion, Start
 
 AWAY = 4.0  # distance from θ* of the second place, in a random direction
 
 
-def probe(experiment: Experiment, images: int = 9_600, compiled: tuple[str, ...] = ()) -> None:
-    """Write gradients' errors beside float32 without rounding, and their seconds a row."""
+def probe(experiment: Experiment, base: Motion) -> None:
+    """Write gradients' errors beside float32 without rounding, seconds a row, and of frames."""
     path = experiment.folder / "probe.json"
     if path.exists():
         return
-    motion = QUICK if experiment.quick else Motion(images=images, compile=False)
+    compiled = (base.precision,) if base.compile else ()
+    motion = base if experiment.quick else replace(base, images=2 * base.at_once)
+    motion = replace(motion, compile=False)
     with float32_products():
         start = Start(experiment, 0, motion)
         surface = start.surface()
@@ -31,7 +36,12 @@ def probe(experiment: Experiment, images: int = 9_600, compiled: tuple[str, ...]
         away = start.theta + AWAY * (noise / noise.norm()).to(start.theta)
         rows = torch.stack([start.theta, away])
         exact = surface.with_single_rows("float32").value_and_grad(rows)
-        found: list[dict[str, Any]] = []
+        found, frames = list[dict[str, Any]](), dict[str, float]()
+        with stopwatch(experiment.device) as seconds:
+            start.perturbations(0)
+            frames["start_velocities"] = seconds()
+        frames |= _frames(surface, motion, start.theta, experiment.device)
+        experiment.say(f"seconds of frames: {frames}")
         for precision in PRECISIONS:
             for compile in (False, True) if precision in compiled else (False,):
                 try:
@@ -41,7 +51,20 @@ def probe(experiment: Experiment, images: int = 9_600, compiled: tuple[str, ...]
                     experiment.say(f"{precision} not measured: {reason}")
                     continue
                 experiment.say(str(found[-1]))
-                write_json(path, {"images": surface.points, "away": AWAY, "gradients": found})
+                facts = {"images": surface.points, "away": AWAY, "frames": frames}
+                write_json(path, {**facts, "gradients": found})
+
+
+def _frames(surface: Any, motion: Motion, theta: Tensor, device: torch.device) -> dict[str, float]:
+    """Seconds of the first frame of a metric, and of one that follows, of one row."""
+    metric = dims.MovingMetric(rank=motion.rank, points=motion.metric_points)
+    choice, place = metric._choice(surface), theta.unsqueeze(0)
+    with stopwatch(device) as seconds:
+        frame = choice.first(place, Frame.euclidean(place))
+        first = seconds()
+    with stopwatch(device) as seconds:
+        choice.next(place, frame)
+        return {"first_frame": first, "next_frame": seconds()}
 
 
 def _measured(

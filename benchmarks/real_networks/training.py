@@ -2,10 +2,10 @@
 
     m ← μ·m + g + w·θ + σ·ξ,        θ ← θ − r·(g + w·θ + μ·m)
 
-g is the gradient of the mean loss of a batch of flipped and shifted images, w the weight decay, r
-the learning rate, and σ zero but for a stochastic-gradient sampler. On a GPU the step is compiled
-for bfloat16 and captured as a CUDA graph; where either fails, a line says why, and the step runs
-without.
+g is the gradient of the mean loss of a batch of flipped and shifted images, w the weight decay (of
+kernels and matrices alone), r the learning rate, and σ zero but for a stochastic-gradient sampler.
+On a GPU the step is compiled for bfloat16 and captured as a CUDA graph; where either fails, a line
+says why, and the step runs without.
 """
 
 from __future__ import annotations
@@ -67,12 +67,20 @@ class Trainer:
         zeros = torch.zeros(self.vector.size, device=self.device)
         self.theta, self.momentum = zeros.clone(), zeros.clone()
         self.choice = torch.zeros(count, 4, dtype=torch.int64, device=self.device)
+        self.decayed = zeros.clone()  # 1 for kernels and matrices, 0 for norms and biases
+        for place, shape in self.vector_shapes():
+            self.decayed[place] = float(len(shape) > 1)
         self.now = torch.zeros(3, device=self.device)  # rate, decay, noise
         self.losses = torch.zeros((), device=self.device)
         self.on_gpu, self.say = self.device.type == "cuda", say
         self._loss = torch.compile(self._loss_of, dynamic=False) if self.on_gpu else self._loss_of
         self._step: Callable[[], None] | None = None
         self.seconds = 0.0  # of compilation and capture
+
+    def vector_shapes(self) -> list[tuple[slice, torch.Size]]:
+        """Where each parameter lies in θ, and its shape."""
+        places = self.vector.slices()
+        return [(places[n], p.shape) for n, p in self.module.named_parameters() if n in places]
 
     @property
     def steps_an_epoch(self) -> int:
@@ -172,7 +180,7 @@ class Trainer:
         loss = self._loss(leaf, images, labels)
         (gradient,) = torch.autograd.grad(loss, leaf)
         with torch.no_grad():
-            gradient = gradient + decay * self.theta
+            gradient = gradient + decay * self.decayed * self.theta
             random = noise * torch.randn_like(gradient)
             self.momentum.mul_(MOMENTUM).add_(gradient).add_(random)
             self.theta.sub_(rate * (gradient + random + MOMENTUM * self.momentum))

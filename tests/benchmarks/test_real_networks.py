@@ -76,9 +76,10 @@ def test_a_step_is_that_of_torchs_sgd() -> None:
     trainer.theta.copy_(start)
     model = network("tiny")
     nn.utils.vector_to_parameters(start, model.parameters())
-    sgd = torch.optim.SGD(
-        model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4
-    )
+    flat = [p for p in model.parameters() if p.ndim == 1]  # norms and biases do not decay
+    wide = [p for p in model.parameters() if p.ndim > 1]
+    groups = [{"params": wide, "weight_decay": 5e-4}, {"params": flat}]
+    sgd = torch.optim.SGD(groups, lr=0.1, momentum=0.9, nesterov=True)
     middle = torch.tensor([4, 4, 0])  # neither shifted nor flipped
     for step in range(3):
         rows = torch.arange(8 * step, 8 * step + 8)
@@ -225,6 +226,10 @@ def test_all_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "failed: none" in said
     program.main(["cifar", "--quick", "--folder", folder, "--starts", "0", "1"])
     assert "accuracy" not in capsys.readouterr().out  # nothing is computed again
+    bundles = str(tmp_path / "bundles")
+    program.main(["bundle", "--folder", folder, "--to", bundles])
+    folder = str(tmp_path / "elsewhere")
+    program.main(["unbundle", "--folder", folder, "--to", bundles])
     program.main(["score", "--quick", "--folder", folder, "--out", out])
     found = json.loads((Path(out) / "tiny.json").read_text())
     kinds = {row["kind"] for row in found["methods"]}
@@ -237,6 +242,7 @@ def test_all_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert opponents >= {"network", "swag", "last_layer", "ensemble of 2"}
     assert {"accuracy", "nll", "ece", "auroc dtd10"} <= set(found["differences"][0])
     assert len(found["probe"]["gradients"]) == 4
+    assert found["probe"]["frames"]["first_frame"] > 0
     parts = ("methods", "differences", "corruptions", "precision")
     page = tmp_path / "page.md"
     page.write_text("".join(f"<!-- begin: tiny {p} -->old<!-- end: tiny {p} -->\n" for p in parts))
@@ -256,7 +262,7 @@ def test_a_motion_that_runs_out_of_time_goes_on(tmp_path: Path) -> None:
     pieces.budget = Budget(0.0)
     with pytest.raises(OutOfTime):
         move(pieces, 0, QUICK)
-    stopped = list((pieces.folder / "predictions").glob("*stopped*.json"))
+    stopped = list((pieces.folder / "predictions").glob("dims*_stopped*.json"))
     assert len(stopped) == 1
     pieces.budget = Budget()
     move(pieces, 0, QUICK)
