@@ -98,6 +98,8 @@ class Start:
     def perturbations(self, seed: int) -> Tensor:
         """ε of a Laplace posterior whose curvature is that of some images, scaled to as many."""
         m, on_gpu = self.motion, self.theta.device.type == "cuda"
+        if on_gpu:
+            torch.cuda.empty_cache()
         room = torch.cuda.mem_get_info()[0] // 2 if on_gpu else None
         surface = self._loss(m.curvature_images, room)
         curvature = fit_curvature(surface, self.theta, "low_rank", rank=m.start_rank, seed=seed)

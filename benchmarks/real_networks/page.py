@@ -27,6 +27,9 @@ def write(results: Path, page: Path) -> None:
                 text = _filled(text, f"{name} {part}", make(found))
             if "methods" in found:
                 figure(found, page.parent / "images" / f"real_networks_{name}.svg")
+                corruption_figure(
+                    found, page.parent / "images" / f"real_networks_{name}_corruptions.svg"
+                )
     page.write_text(text, encoding="utf-8")
 
 
@@ -45,7 +48,7 @@ def _methods(found: Scores) -> str:
     names = list(found["methods"][0]["auroc"])
     rows = [
         [
-            row["name"],
+            _short(row["name"]),
             "all" if row["network"] is None else str(row["network"]),
             str(row["draws"]),
             f"{row['seconds']:.0f}",
@@ -64,10 +67,19 @@ def _methods(found: Scores) -> str:
 def _differences(found: Scores) -> str:
     columns = [key for key in found["differences"][0] if key not in ("ours", "theirs", "network")]
     rows = [
-        [pair["ours"], pair["theirs"], *(_interval(pair[column]) for column in columns)]
+        [
+            _short(pair["ours"]),
+            _short(pair["theirs"]),
+            *(_interval(pair[column]) for column in columns),
+        ]
         for pair in found["differences"]
     ]
     return table(["ours", "less", *columns], rows)
+
+
+def _short(name: str) -> str:
+    """Without the settings of the motion, which the page states once."""
+    return re.sub(r"^dims prior\S+", "DiMS", name).replace("_", " ")
 
 
 def _interval(values: Sequence[float]) -> str:
@@ -77,7 +89,7 @@ def _interval(values: Sequence[float]) -> str:
 
 def _corrupted(found: Scores) -> str:
     rows = [
-        [row["name"], column, *(f"{value:.4f}" for value in row["corrupted"][column])]
+        [_short(row["name"]), column, *(f"{value:.4f}" for value in row["corrupted"][column])]
         for row in found["methods"]
         if "corrupted" in row
         for column in ("accuracy", "nll", "ece")
@@ -166,15 +178,45 @@ def figure(found: Scores, path: Path) -> None:
             name = "dims, several networks" if several else row["kind"] + start
             curves.setdefault(name, []).append((row["seconds"], row["nll"]))
     shown, axes = pyplot.subplots(figsize=(7, 4.5))
+    kinds = list(dict.fromkeys(name.partition(", network")[0] for name in curves))
     for name, points in curves.items():
         points.sort()
-        axes.plot(
-            *zip(*points, strict=True), marker="o", markersize=4, label=name.replace("_", " ")
-        )
+        kind = name.partition(", network")[0]
+        style = {"color": f"C{kinds.index(kind)}", "label": name.replace("_", " ")}
+        line = "--" if name.endswith(", network 1") else "-"
+        axes.plot(*zip(*points, strict=True), line, marker="o", markersize=4, **style)
     axes.set_xscale("log")
     axes.set_xlabel("GPU-seconds, training included")
     axes.set_ylabel("NLL on the test images")
     axes.legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shown.tight_layout()
+    shown.savefig(path, metadata={"Date": None})
+    pyplot.close(shown)
+
+
+def corruption_figure(found: Scores, path: Path) -> None:
+    """NLL and ECE against strength: the best of each kind on held-out images."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    best: dict[str, Scores] = {}
+    for row in found["methods"]:
+        known = best.get(row["kind"])
+        better = known is None or row["held_out_nll"] < known["held_out_nll"]
+        if "corrupted" in row and row["kind"] != "pilot" and better:
+            best[row["kind"]] = row
+    shown, both = pyplot.subplots(1, 2, figsize=(9, 4))
+    for axes, column in zip(both, ("nll", "ece"), strict=True):
+        for row in best.values():
+            name = _short(row["name"])
+            axes.plot(range(1, 6), row["corrupted"][column], marker="o", markersize=4, label=name)
+        axes.set_xlabel("strength of the corruption")
+        axes.set_ylabel(column.upper())
+        axes.set_xticks(range(1, 6))
+    both[0].legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     shown.tight_layout()
     shown.savefig(path, metadata={"Date": None})

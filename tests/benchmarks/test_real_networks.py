@@ -250,7 +250,8 @@ def test_all_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = page.read_text()
     assert "old" not in text
     assert f"| ensemble of 2 | all | 2 | {ensemble['seconds']:.0f} |" in text
-    assert (tmp_path / "images" / "real_networks_tiny.svg").exists()
+    for figure in ("real_networks_tiny.svg", "real_networks_tiny_corruptions.svg"):
+        assert (tmp_path / "images" / figure).exists()
 
 
 @pytest.mark.usefixtures("on_noise")
