@@ -224,9 +224,11 @@ class Trainer:
 
 
 def standardised(pixels: Tensor, centre: Tensor, scale: Tensor) -> Tensor:
-    """Bytes (N, 3, H, W) with mean 0 and deviation 1 in each colour, laid out channels last."""
+    """Bytes (N, 3, H, W) with mean 0 and deviation 1 in each colour; channels last on a GPU."""
     images = (pixels.float() - centre.view(-1, 1, 1)) / scale.view(-1, 1, 1)
-    return images.contiguous(memory_format=torch.channels_last)
+    if images.is_cuda:
+        return images.contiguous(memory_format=torch.channels_last)
+    return images.contiguous()
 
 
 def _first_line(error: Exception) -> str:
