@@ -55,16 +55,14 @@ def walk_down(
         surface: The loss surface.
         theta: Where to start, (K,).
         fit_at: The curvature of the likelihood part at a point, H ⪰ 0.
-        tolerance: Stop where a Gauss–Newton step promises less, in nats; None: 0.05, or 2·10⁻⁴ for
-            each point if that is more.
+        tolerance: Stop where a Gauss–Newton step promises less, in nats; None: by the data.
         most_steps: Stop after so many steps.
 
     Returns:
         The end of the walk; no step goes uphill.
     """
     prior, scale = surface.prior_precision, surface.loss_scale
-    if tolerance is None:
-        tolerance = max(TOLERANCE, TOLERANCE_PER_POINT * surface.effective_points)
+    tolerance = _usual_tolerance(surface) if tolerance is None else tolerance
     smallest = float(prior.double().mean())  # what a first damping is worth
     damping, harder = 0.0, 2.0
     here = Place.at(surface, theta)
@@ -103,3 +101,7 @@ def walk_down(
         if trial_loss < loss:
             theta, loss = theta - whole, trial_loss
     return Walk(theta, loss, curvature, arrived, evaluations, steps + 1)
+
+
+def _usual_tolerance(surface: LossSurface) -> float:
+    return max(TOLERANCE, TOLERANCE_PER_POINT * surface.effective_points)
