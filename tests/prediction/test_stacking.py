@@ -20,8 +20,9 @@ def random_scores(rows: int, components: int, seed: int = 0) -> Tensor:
     return 1.5 * torch.randn(rows, components, generator=generator, dtype=torch.float64)
 
 
-def objective(log_p: Tensor, weights: Tensor, pseudo_count: float) -> float:
-    prior = pseudo_count * weights.log().sum() if pseudo_count else 0.0
+def objective(log_p: Tensor, weights: Tensor, pseudo_count: float | list[float]) -> float:
+    counts = torch.tensor(pseudo_count).double().expand(len(weights))
+    prior = torch.special.xlogy(counts, weights).sum()
     return float((log_p.exp() @ weights).log().sum() + prior)
 
 
@@ -41,6 +42,24 @@ def test_the_optimum_is_that_of_scipy(components: int, pseudo_count: float) -> N
     assert found.weights.sum().item() == pytest.approx(1)
     expected = torch.tensor(best.x).softmax(0).tolist()
     assert found.weights.tolist() == pytest.approx(expected, abs=3e-3)
+
+
+@pytest.mark.parametrize("counts", [[3.0, 1.0, 3.0], [0.0, 4.0, 0.5]])
+def test_each_group_may_have_a_pseudo_count_of_its_own(counts: list[float]) -> None:
+    log_p = random_scores(25, 3, seed=7)
+    found = stack(log_p, pseudo_count=counts)
+    best = scipy.optimize.minimize(
+        lambda z: -objective(log_p, torch.tensor(z).softmax(0), counts), np.zeros(3), tol=1e-12
+    )
+    reached = objective(log_p, found.weights, counts)
+    assert reached >= -best.fun - 25e-7
+    assert -best.fun <= reached + found.gap + 1e-9
+    assert found.weights.tolist() == pytest.approx(torch.tensor(best.x).softmax(0), abs=3e-3)
+
+
+def test_rows_that_say_nothing_leave_the_shares_of_the_pseudo_counts() -> None:
+    found = stack(torch.zeros(8, 4), ["a", "b", "b", "c"], pseudo_count=[3.0, 1.0, 4.0])
+    assert found.group_weights == pytest.approx({"a": 3 / 8, "b": 1 / 8, "c": 4 / 8}, abs=1e-6)
 
 
 def test_the_conditions_of_optimality_hold() -> None:
@@ -167,6 +186,7 @@ def test_cross_validated_scores_are_those_of_other_rows() -> None:
         (torch.tensor([[0.0, 1.0], [-torch.inf, -torch.inf]]), {}, r"rows \[1\] have no density"),
         (torch.zeros(3, 2), {"groups": ["network"]}, "groups: 1 labels for 2 components"),
         (torch.zeros(3, 2), {"pseudo_count": -1.0}, "pseudo_count: must be finite and not neg"),
+        (torch.zeros(3, 2), {"pseudo_count": [1.0, 1.0, 1.0]}, "one for each of 2 groups"),
     ],
 )
 def test_bad_scores_are_named(scores: Tensor, options: dict, message: str) -> None:

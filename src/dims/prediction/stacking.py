@@ -1,9 +1,9 @@
 """Stacking: mixture weights of predictives by their log scores on held-out rows.
 
 The weights w of G groups of components maximise the log score of their mixture, with a Dirichlet
-prior that counts as a further rows of its own for each group:
+prior that counts as a_g further rows of its own for group g:
 
-    J(w) = Σₙ log Σ_g w_g p_g(yₙ) + a Σ_g log w_g,    w_g ≥ 0, Σ_g w_g = 1,
+    J(w) = Σₙ log Σ_g w_g p_g(yₙ) + Σ_g a_g log w_g,    w_g ≥ 0, Σ_g w_g = 1,
 
 a concave problem whose optimum EM finds, uphill at every step. p_g is the average of the
 components of a group, such as all draws at one saved time, which share the weight of the group.
@@ -89,7 +89,10 @@ class Stacking(Shown):
 
 
 def stack(
-    log_scores: Tensor, groups: Sequence[Hashable] | None = None, *, pseudo_count: float = 1.0
+    log_scores: Tensor,
+    groups: Sequence[Hashable] | None = None,
+    *,
+    pseudo_count: float | Sequence[float] = 1.0,
 ) -> Stacking:
     """Find mixture weights of components by their log scores on held-out rows.
 
@@ -98,8 +101,9 @@ def stack(
             predictive `predictive.log_scores(y).T`.
         groups: A label for each component; components of one label share their weight. None: each
             component is a group, labelled 0 … M − 1.
-        pseudo_count: a ≥ 0, held-out rows that each group has in advance. It pulls the weights to
-            equality, the more the fewer rows there are; 0 leaves it out.
+        pseudo_count: a ≥ 0, held-out rows that each group has in advance, one number or one for
+            each group in their order. It pulls the weights to equality or to the shares of the
+            groups in it, the more the fewer rows there are; 0 leaves it out.
 
     Returns:
         The weights, the scores of their mixture, and gains over the alternatives.
@@ -114,11 +118,10 @@ def stack(
     """
     log_p = _check_scores(log_scores)
     places, labels = _check_groups(groups, log_p.shape[1])
-    if not (math.isfinite(pseudo_count) and pseudo_count >= 0):
-        raise ValueError(f"pseudo_count: must be finite and not negative, got {pseudo_count}")
+    counts = _check_counts(pseudo_count, len(labels))
     sizes = torch.bincount(places, minlength=len(labels)).double()
     grouped = _grouped(log_p, places, len(labels))
-    weights, gap = _maximise(grouped, float(pseudo_count))
+    weights, gap = _maximise(grouped, counts)
     return Stacking(
         weights=(weights / sizes)[places].to(log_scores.device),
         group_weights=dict(zip(labels, weights.tolist(), strict=True)),
@@ -133,7 +136,7 @@ def cross_validated_scores(
     log_scores: Tensor,
     groups: Sequence[Hashable] | None = None,
     *,
-    pseudo_count: float = 1.0,
+    pseudo_count: float | Sequence[float] = 1.0,
     folds: int = 10,
 ) -> Tensor:
     """Log scores of stacked mixtures on rows that did not choose their weights.
@@ -196,24 +199,38 @@ def _check_groups(
     return torch.tensor([labels.index(label) for label in given]), labels
 
 
+def _check_counts(pseudo_count: float | Sequence[float], groups: int) -> Tensor:
+    """The pseudo-count of each group, (G,)."""
+    counts = torch.as_tensor(pseudo_count, dtype=torch.float64).cpu()
+    if not bool((counts.isfinite() & (counts >= 0)).all()):
+        raise ValueError(f"pseudo_count: must be finite and not negative, got {pseudo_count}")
+    if counts.ndim and counts.shape != (groups,):
+        raise ValueError(
+            f"pseudo_count: expected a number or one for each of {groups} groups, got "
+            f"{pseudo_count}"
+        )
+    return counts.expand(groups)
+
+
 def _grouped(log_p: Tensor, places: Tensor, groups: int) -> Tensor:
     """log of the average density of each group, (N, G)."""
     parts = [log_p[:, places == group] for group in range(groups)]
     return torch.stack([p.logsumexp(dim=1) - math.log(p.shape[1]) for p in parts], dim=1)
 
 
-def _maximise(log_p: Tensor, pseudo_count: float) -> tuple[Tensor, float]:
+def _maximise(log_p: Tensor, counts: Tensor) -> tuple[Tensor, float]:
     """The weights, and a bound on J(best) − J."""
     rows, groups = log_p.shape
+    total = rows + float(counts.sum())
     density = (log_p - log_p.amax(dim=1, keepdim=True)).exp()
     weights = log_p.new_full((groups,), 1 / groups)
     gap = math.inf
     for _ in range(MOST_STEPS):
         slope = density.T @ (density @ weights).reciprocal()
         # J is concave, so J(best) − J ≤ max ∇J − w·∇J.
-        prior = pseudo_count / weights if pseudo_count else 0.0
-        gap = float((slope + prior).max()) - (rows + groups * pseudo_count)
+        prior = torch.where(counts > 0, counts / weights, 0.0)
+        gap = float((slope + prior).max()) - total
         if gap <= TOLERANCE * rows:
             break
-        weights = (weights * slope + pseudo_count) / (rows + groups * pseudo_count)
+        weights = (weights * slope + counts) / total
     return weights, gap
