@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import dims
+from dims.prediction.stacking import stack
 from dims.sampling.widening import widened
 
 QUICK = {"max_time": 0.2, "certify": False, "progress": False}
@@ -94,3 +95,33 @@ def test_held_out_rows_weigh_widened_draws(regression: dims.Posterior) -> None:
 def test_a_module_of_all_draws_says_what_it_leaves_out(regression: dims.Posterior) -> None:
     with pytest.warns(UserWarning, match="widened ones are linearised"):
         regression.sample(2, **QUICK).to_ensemble()
+
+
+@pytest.mark.parametrize("pseudo_count", [1.0, 0.5])
+def test_the_usual_weights_count_as_rows_in_advance(pseudo_count: float) -> None:
+    """All draws at the network itself: groups that answer alike keep the shares of the prior."""
+    model, x, y = _linear()
+    posterior = dims.fit(model, (x, y), "regression", progress=False)
+    draws = posterior.sample(2, save_at=(0.1,), **QUICK)
+    same = posterior.surface.initial.expand(2, -1)
+    alike = replace(
+        draws,
+        parameters=same,
+        saved=same.unsqueeze(1),
+        mixture=replace(draws.mixture, tangents=torch.zeros_like(draws.mixture.tangents)),
+    )
+    weights = alike.stacked((x, y), pseudo_count=pseudo_count).mixture.named_weights([0.1])
+    expected = {"network": 0.1, "t = 0.1": 0.1, "end": 0.4, "widened": 0.4}
+    assert weights == pytest.approx(expected, abs=1e-5)
+
+
+def test_without_a_pseudo_count_the_rows_decide_alone(regression: dims.Posterior) -> None:
+    _, x, y = _linear()
+    draws = regression.sample(2, **QUICK)
+    groups = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    only = [replace(draws.mixture, weights=torch.tensor(each).double()) for each in groups]
+    parts = [replace(draws, mixture=each).predict(x).log_scores(y) for each in only]
+    labels = [number for number, part in enumerate(parts) for _ in part]
+    expected = stack(torch.cat(parts).T, labels, pseudo_count=0.0).group_weights
+    found = draws.stacked((x, y), pseudo_count=0.0).mixture.weights.tolist()
+    assert found == pytest.approx(list(expected.values()), abs=1e-6)

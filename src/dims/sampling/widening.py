@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dims.curvature import fit_curvature
 from dims.sampling.draws import Draws
-from dims.sampling.draws.mixture import Mixture
+from dims.sampling.draws.mixture import Mixture, usual_weights
 from dims.sampling.perturbations import perturbations
 from dims.surface.loss import LossSurface
 
@@ -29,17 +29,12 @@ TANGENTS = 10  # ε for each draw
 def widened(draws: Draws, count: int = TANGENTS) -> Draws:
     """The draws with a group of widened ones, and weights that need no held-out rows.
 
-    Draws and widened draws count alike. The trained network counts as much as each of them, unless
-    the likelihood has a noise: that was chosen at the minimum, and the network's own is another.
-
     Args:
         draws: Draws on a loss surface.
         count: ε for each of them.
     """
-    network = float(draws.surface.likelihood.noise_std is None)
-    weights = torch.tensor([network, *[0.0] * len(draws.times), 1.0, 1.0], dtype=torch.float64)
     tangents = _tangents(draws, count)
-    mixture = Mixture(draws.surface.initial, weights / weights.sum(), tangents=tangents)
+    mixture = Mixture(draws.surface.initial, usual_weights(draws), tangents=tangents)
     return replace(draws, mixture=mixture)
 
 

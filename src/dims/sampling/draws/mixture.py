@@ -4,7 +4,9 @@
 
 The groups are the trained network, the draws at each saved time, the delivered draws, and the
 delivered draws with a Laplace approximation at each of them (`dims.sampling.widening`). Held-out
-rows choose their weights by stacking (`dims.prediction.stacking`), or they are given.
+rows choose their weights by stacking (`dims.prediction.stacking`), or they are given. Where there
+are widened draws, the weights that need no held-out rows count as some rows in advance: stacking by
+a few rows alone prefers what is sharp, and its mixture is then too sure far from the data.
 """
 
 from __future__ import annotations
@@ -28,9 +30,18 @@ from dims.sampling.draws.fields import check_parameters
 if TYPE_CHECKING:
     from dims.sampling.draws.container import Draws
 
-__all__ = ["Mixture", "across_times", "members", "mixture_predictive", "stacked", "widened_weight"]
+__all__ = [
+    "Mixture",
+    "across_times",
+    "members",
+    "mixture_predictive",
+    "stacked",
+    "usual_weights",
+    "widened_weight",
+]
 
 MOST_FOLDS = 10
+USUAL_ROWS = 6  # held-out rows that the usual weights count as, at a pseudo-count of 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +124,17 @@ def across_times(draws: Draws, times: Sequence[float] | None) -> Draws:
     return replace(draws, mixture=Mixture(draws.surface.initial, weights / weights.sum()))
 
 
+def usual_weights(draws: Draws) -> Tensor:
+    """What the groups of widened draws count without held-out rows, (T + 3,).
+
+    Draws and widened draws count alike. The trained network counts as much as each of them, unless
+    the likelihood has a noise: that was chosen at the minimum, and the network's own is another.
+    """
+    network = float(draws.surface.likelihood.noise_std is None)
+    weights = torch.tensor([network, *[0.0] * len(draws.times), 1.0, 1.0], dtype=torch.float64)
+    return weights / weights.sum()
+
+
 def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
     """See `Draws.stacked`."""
     tangents = None if draws.mixture is None else draws.mixture.tangents
@@ -124,12 +146,15 @@ def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
     sizes = [1] + [len(draws)] * (len(draws.times) + 1)
     sizes += [] if tangents is None else [tangents.shape[0] * tangents.shape[1]]
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]
-    found = stack(scores, groups, pseudo_count=pseudo_count)
+    counts = torch.full((count,), pseudo_count, dtype=torch.float64)
+    if tangents is not None:
+        counts = counts * (1 + USUAL_ROWS * usual_weights(draws))
+    found = stack(scores, groups, pseudo_count=counts.tolist())
     weights = torch.tensor([found.group_weights[group] for group in range(count)])
     gain, error = math.nan, math.nan
     if len(scores) > 1:
         folds = min(MOST_FOLDS, len(scores))
-        honest = cross_validated_scores(scores, groups, pseudo_count=pseudo_count, folds=folds)
+        honest = cross_validated_scores(scores, groups, pseudo_count=counts.tolist(), folds=folds)
         gains = honest - found.group_scores[0]
         gain, error = float(gains.mean()), float(gains.std()) / math.sqrt(len(gains))
     weights = weights.double() / weights.double().sum()

@@ -67,7 +67,8 @@ class SavedTimes:
         Args:
             validation: Rows (x, y) that the network has never seen.
             pseudo_count: Held-out rows that each group has in advance, as in
-                `dims.prediction.stacking.stack`.
+                `dims.prediction.stacking.stack`; with widened draws the weights that need no
+                held-out rows count as six times as many more.
 
         Returns:
             Draws with a `mixture` that `predict` uses; `predict(x, weights="equal")` leaves it out.
