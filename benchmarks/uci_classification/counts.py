@@ -15,16 +15,17 @@ FAR = ("auroc permuted", "auroc moved", "auroc class")
 Splits = Sequence[Mapping[str, Any]]
 
 
-def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str) -> str:
+def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str, network: str) -> str:
     """Beside the network and an ensemble: NLL where no class is left out, AUROC everywhere.
 
     Args:
         results: The splits by set and way of training.
         ours: The answer.
         theirs: The ensemble that sees the same rows.
+        network: The network that does.
     """
     whole = {key: splits for key, splits in results.items() if key[1] != "class"}
-    gaps = {key: _difference(splits, ours) for key, splits in whole.items()}
+    gaps = {key: _difference(splits, ours, network) for key, splits in whole.items()}
     fine = sum(
         mean <= LEVEL or (mean <= UNSURE and mean <= 1.96 * error) for mean, error in gaps.values()
     )
@@ -32,13 +33,13 @@ def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str) ->
     worst = max(gaps, key=lambda key: gaps[key][0])
     best = sum(_mean(s, ours, "nll") <= _mean(s, theirs, "nll") for s in whole.values())
     cases = [
-        tuple(_mean(splits, answer, far) for answer in (ours, theirs, "network"))
+        tuple(_mean(splits, answer, far) for answer in (ours, theirs, network))
         for splits in results.values()
         for far in FAR
         if any(far in split["scores"][ours] for split in splits)
     ]
     level = sum(a >= b for a, b, _ in cases)
-    behind = min(a - network for a, _, network in cases)
+    behind = min(a - alone for a, _, alone in cases)
     lines = [
         f"not worse than the network on {fine} of {len(gaps)} "
         f"(at worst {gaps[worst][0]:+.3f} ± {gaps[worst][1]:.3f}, {', '.join(worst)}), "
@@ -47,18 +48,17 @@ def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str) ->
         f"AUROC at least the ensemble's in {level} of {len(cases)}, "
         f"at worst {behind:+.3f} beside the network's",
     ]
-    if ours == "default":
-        ratios = [
-            statistics.fmean(s["seconds"][ours] / s["seconds"][theirs] for s in splits)
-            for splits in whole.values()
-        ]
-        lines.append(f"{min(ratios):.1f} to {max(ratios):.1f} times the ensemble's seconds")
+    ratios = [
+        statistics.fmean(s["seconds"][ours] / s["seconds"][theirs] for s in splits)
+        for splits in whole.values()
+    ]
+    lines.append(f"{min(ratios):.1f} to {max(ratios):.1f} times the ensemble's seconds")
     return "\n".join(f"{ours}: {line}" for line in lines)
 
 
-def _difference(splits: Splits, answer: str) -> tuple[float, float]:
+def _difference(splits: Splits, answer: str, network: str) -> tuple[float, float]:
     """Mean of the NLL minus the network's, and its paired standard error."""
-    gaps = [s["scores"][answer]["nll"] - s["scores"]["network"]["nll"] for s in splits]
+    gaps = [s["scores"][answer]["nll"] - s["scores"][network]["nll"] for s in splits]
     return statistics.fmean(gaps), statistics.stdev(gaps) / math.sqrt(len(gaps))
 
 

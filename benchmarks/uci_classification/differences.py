@@ -14,8 +14,11 @@ from uci_classification.counts import counts
 
 __all__ = ["table"]
 
-# Ours, and the opponent that sees the same held-out rows.
-ANSWERS = {"default": "ensemble", "held out": "ensemble, held out"}
+# Ours, and the opponent and the network that see the same held-out rows.
+ANSWERS = {
+    "default": ("ensemble", "network"),
+    "held out": ("ensemble, held out", "network, held out"),
+}
 ENDINGS = {"ordinary": "ordinary", "paper": "as in the paper", "class": "a class left out"}
 Splits = Sequence[dict[str, Any]]
 
@@ -29,30 +32,32 @@ def table(folder: Path, chosen_on: Sequence[str]) -> str:
             results[tuple(place.name.rsplit("_", 1))] = splits
     if not results:
         return "no results yet"
-    parts = [_table(results, chosen_on, ours, theirs) for ours, theirs in ANSWERS.items()]
+    parts = [_table(results, chosen_on, ours, *theirs) for ours, theirs in ANSWERS.items()]
     return "\n\n".join(parts)
 
 
-def _table(results: dict[Any, Splits], chosen_on: Sequence[str], ours: str, theirs: str) -> str:
+def _table(
+    results: dict[Any, Splits], chosen_on: Sequence[str], ours: str, theirs: str, network: str
+) -> str:
     head = ["set", "rules", "splits", "network", "ensemble", ours, "− network"]
     head += ["AUROC: network", "ensemble", ours]
-    head += ["seconds ÷ ensemble" if ours == "default" else "weight on network"]
-    names = ("network", theirs, ours)
+    head += [] if ours == "default" else ["weight on network"]
+    head += ["seconds ÷ ensemble"]
+    names = (network, theirs, ours)
     rows, ranks = [], []
     for (name, protocol), splits in results.items():
         half = "chosen" if name in chosen_on else "confirmed"
         row = [f"{name}, {ENDINGS[protocol]}", half, str(len(splits))]
-        row += [*(_nll(splits, n) for n in names), _difference(splits, ours)]
+        row += [*(_nll(splits, n) for n in names), _difference(splits, ours, network)]
         row += [_far(splits, n) for n in names]
-        if ours == "default":
-            last = [split["seconds"][ours] / split["seconds"][theirs] for split in splits]
-        else:
-            last = [split["weights"]["network"] for split in splits]
-        rows.append([*row, f"{statistics.fmean(last):.2f}"])
+        weights = [split["weights"]["network"] for split in splits] if ours != "default" else []
+        cost = [split["seconds"][ours] / split["seconds"][theirs] for split in splits]
+        row += [f"{statistics.fmean(column):.2f}" for column in (weights, cost) if column]
+        rows.append(row)
         if protocol != "class":
             ranks.append(_ranks(splits, names))
     mean = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
-    lines = f"Mean rank by NLL, all classes: {mean}\n{counts(results, ours, theirs)}"
+    lines = f"Mean rank by NLL, all classes: {mean}\n{counts(results, ours, theirs, network)}"
     return f"{markdown(head, rows)}\n\n{lines}"
 
 
@@ -66,9 +71,9 @@ def _nll(splits: Splits, answer: str) -> str:
     return f"{statistics.fmean(_values(splits, answer)):.3f}"
 
 
-def _difference(splits: Splits, answer: str) -> str:
+def _difference(splits: Splits, answer: str, network: str) -> str:
     """Mean and paired standard error of an answer minus the network."""
-    pairs = zip(_values(splits, answer), _values(splits, "network"), strict=True)
+    pairs = zip(_values(splits, answer), _values(splits, network), strict=True)
     gaps = [ours - theirs for ours, theirs in pairs]
     error = statistics.stdev(gaps) / math.sqrt(len(gaps))
     return f"{statistics.fmean(gaps):+.3f} ± {error:.3f}"

@@ -4,10 +4,12 @@
 rate and length, and it is trained again on all of them. "paper": dropout 0.5 and 10 000 epochs.
 "class": as ordinary, without one of three or more classes; its test rows are out of distribution.
 
-`dims.fit` and `posterior.sample` then give the default answer. The validation part of the split
-(15 % of the rows, which the network has not seen) weighs network and draws in a second answer. The
-opponent is an ensemble of five, twice: its learning rate and length are chosen by a tenth of the
-training rows, as those of the network, and by the validation part.
+`dims.fit` and `posterior.sample` then give the default answer. The opponent is an ensemble of five
+that is trained as the network.
+
+With held-out rows, the validation part of the split (15 % of the rows), the learning rates and
+lengths of network and ensemble are chosen by these rows instead; that of "paper" is as before. The
+same rows then weigh the network and its draws.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from torch import Tensor, nn
 import dims
 from dims.model.training import perceptron
 from dims.prediction.metrics.detection import ood_auroc
+from dims.sampling.draws.mixture import usual_weights
 from dims_paper.datasets.splits import Split
 from dims_paper.datasets.uci import load_uci
 from far_inputs import far_inputs
@@ -32,52 +35,82 @@ MEMBERS = 5
 
 
 def run_one(name: str, protocol: str, seed: int, draws: int, networks: Path) -> dict[str, Any]:
-    """Scores of one split, and what was chosen."""
-    split, unseen = load_uci(name, seed), {}
-    if protocol == "class":
-        split, unseen["class"] = without_class(split, seed % split.classes)
-    train = (split.train_inputs, split.train_targets)
-    held_out = (split.validation_inputs, split.validation_targets)
+    """Scores of one split, and what was chosen, without and with held-out rows."""
+    task = Task(name, protocol, seed, draws, networks)
+    found, more = task.without_held_out(), task.with_held_out()
+    return {**found, **more, **{k: found[k] | more[k] for k in ("seconds", "scores")}}
 
-    def make() -> nn.Module:
-        return perceptron((train[0].shape[1], *HIDDEN, split.classes), nn.SiLU)
 
-    def ensemble(members: int, **options: Any) -> dims.Draws:
-        return dims.train_ensemble(
-            make, train, "classification", members, seed=seed, progress=False, **options
-        )
+class Task:
+    """The rows of a split, and who is asked about them."""
 
-    clock = Clock()
-    if protocol == "paper":
-        network: nn.Module = paper_network(name, seed, networks)
-    else:
-        network = ensemble(1).to_module(0)
-    posterior = dims.fit(network, train, "classification", progress=False)
-    made = posterior.sample(draws, save_at=(1.0,), seed=seed, progress=False)
-    clock.stop("default")
-    weighed = made.stacked(held_out)
-    clock.start()
-    answers = {"ensemble": ensemble(MEMBERS)}
-    clock.stop("ensemble")
-    answers["ensemble, held out"] = ensemble(MEMBERS, validation=held_out)
-    clock.stop("ensemble, held out")
-    assert weighed.mixture is not None
-    answers |= {
-        "network": dims.Draws.from_parameters(posterior.surface, _row(posterior.surface.initial)),
-        "minimum": dims.Draws.from_parameters(posterior.surface, _row(posterior.map_parameters)),
-        "linla": posterior.sample(100, "linla", seed=seed, progress=False),
-        "draws alone": replace(made, mixture=None),
-        "default": made,
-        "held out": weighed,
-    }
-    far = far_inputs(split.test_inputs, seed) | unseen
-    return {
-        "seconds": clock.seconds,
-        "prior_precision": float(posterior.prior_precision),
-        "gradients": float(made.evaluations.double().mean()),
-        "weights": weighed.mixture.named_weights(made.times.tolist()),
-        "scores": {key: _scores(each, split, far) for key, each in answers.items()},
-    }
+    def __init__(self, name: str, protocol: str, seed: int, draws: int, networks: Path) -> None:
+        self.name, self.protocol, self.seed = name, protocol, seed
+        self.draws, self.networks = draws, networks
+        split, unseen = load_uci(name, seed), {}
+        if protocol == "class":
+            split, unseen["class"] = without_class(split, seed % split.classes)
+        self.split, self.far = split, far_inputs(split.test_inputs, seed) | unseen
+        self.train = (split.train_inputs, split.train_targets)
+        self.held_out = (split.validation_inputs, split.validation_targets)
+
+    def without_held_out(self) -> dict[str, Any]:
+        clock = Clock()
+        posterior = dims.fit(self._network(), self.train, "classification", progress=False)
+        made = posterior.sample(self.draws, seed=self.seed, progress=False)
+        clock.stop("default")
+        answers = {"ensemble": self._ensemble(MEMBERS)}
+        clock.stop("ensemble")
+        answers |= {
+            "network": _alone(made.surface, made.surface.initial),
+            "minimum": _alone(made.surface, posterior.map_parameters),
+            "linla": posterior.sample(100, "linla", seed=self.seed, progress=False),
+            "draws alone": replace(made, mixture=None),
+            "default": made,
+        }
+        return {
+            "seconds": clock.seconds,
+            "prior_precision": float(posterior.prior_precision),
+            "gradients": float(made.evaluations.double().mean()),
+            "scores": self._scored(answers),
+        }
+
+    def with_held_out(self) -> dict[str, Any]:
+        clock, rows = Clock(), {"validation": self.held_out}
+        network = self._network(**rows)
+        posterior = dims.fit(network, self.train, "classification", progress=False, **rows)
+        made = posterior.sample(self.draws, seed=self.seed, progress=False)
+        clock.stop("held out")
+        answers = {"ensemble, held out": self._ensemble(MEMBERS, **rows)}
+        clock.stop("ensemble, held out")
+        assert made.mixture is not None
+        answers |= {
+            "network, held out": _alone(made.surface, made.surface.initial),
+            "held out": made,
+            "held out, usual weights": replace(
+                made, mixture=replace(made.mixture, weights=usual_weights(made))
+            ),
+        }
+        return {
+            "seconds": clock.seconds,
+            "weights": made.mixture.named_weights(made.times.tolist()),
+            "scores": self._scored(answers),
+        }
+
+    def _network(self, **options: Any) -> nn.Module:
+        if self.protocol == "paper":
+            return paper_network(self.name, self.seed, self.networks)
+        return self._ensemble(1, **options).to_module(0)
+
+    def _ensemble(self, members: int, **options: Any) -> dims.Draws:
+        def make() -> nn.Module:
+            return perceptron((self.train[0].shape[1], *HIDDEN, self.split.classes), nn.SiLU)
+
+        more = {"seed": self.seed, "progress": False, **options}
+        return dims.train_ensemble(make, self.train, "classification", members, **more)
+
+    def _scored(self, answers: dict[str, dims.Draws]) -> dict[str, dict[str, float]]:
+        return {key: _scores(each, self.split, self.far) for key, each in answers.items()}
 
 
 def without_class(split: Split, left_out: int) -> tuple[Split, Tensor]:
@@ -110,8 +143,8 @@ class Clock:
         self.start()
 
 
-def _row(theta: Tensor) -> Tensor:
-    return theta.unsqueeze(0)
+def _alone(surface: dims.LossSurface, theta: Tensor) -> dims.Draws:
+    return dims.Draws.from_parameters(surface, theta.unsqueeze(0))
 
 
 def _scores(draws: dims.Draws, split: Split, far: dict[str, Tensor]) -> dict[str, float]:

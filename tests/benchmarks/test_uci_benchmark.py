@@ -119,7 +119,8 @@ def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     train_paper_networks("glass", 2, tmp_path, epochs=3)
     found = run_one("glass", "paper", 1, 2, tmp_path)
     assert set(found["weights"]) == {"network", "t = 1", "end", "widened"}
-    for answer in ("network", "default", "held out", "ensemble"):
+    assert found["scores"]["network, held out"] == found["scores"]["network"]  # as in the paper
+    for answer in ("network", "default", "held out", "ensemble", "ensemble, held out"):
         assert 0 < found["scores"][answer]["nll"] < 5
     for seed in (0, 1):
         path = tmp_path / "out" / "glass_paper" / f"{seed:02d}.json"
@@ -142,7 +143,8 @@ def test_sets_are_counted_as_the_rules_say() -> None:
                     "network": scores(1.0, 0.6),
                     "held out": scores(1.0 + gap, auroc),
                     "ensemble": scores(1.01, 0.7),
-                }
+                },
+                "seconds": {"held out": 3.0, "ensemble": 2.0},
             }
             for gap in gaps
         ]
@@ -153,11 +155,12 @@ def test_sets_are_counted_as_the_rules_say() -> None:
         ("c", "ordinary"): splits([0.02, 0.024], 0.59),  # surely worse
         ("c", "class"): splits([9.0, 9.0], 0.8),  # counts for AUROC alone
     }
-    shown = classification_counts(results, "held out", "ensemble")
+    shown = classification_counts(results, "held out", "ensemble", "network")
     assert "not worse than the network on 2 of 3 (at worst +0.022 ± 0.002, c, ordinary)" in shown
     assert "lower by more than a standard error on 1" in shown
     assert "NLL at most the ensemble's on 1 of 3" in shown
     assert "AUROC at least the ensemble's in 3 of 4, at worst -0.010" in shown
+    assert "1.5 to 1.5 times the ensemble's seconds" in shown
 
 
 @pytest.mark.data
