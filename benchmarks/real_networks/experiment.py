@@ -19,12 +19,13 @@ from real_networks.predictions import CORRUPTED, Gallery, average, is_there, sav
 from real_networks.training import Recipe, Trainer
 
 RECIPES = {
-    "resnet20": Recipe(epochs=80, rate=0.4),
+    "resnet20": Recipe(epochs=100, rate=0.2, batch_size=256, warm_up=0.05),
     "resnet18": Recipe(epochs=30, rate=0.3),
     "tiny": Recipe(epochs=2, rate=0.1, batch_size=32),
 }
-RATES = (0.2, 0.4, 0.8)  # of which the held-out images choose, in short trainings
-SHORT = 6  # epochs of those
+RATES = (0.1, 0.2, 0.4)  # of which the held-out images choose, in short trainings
+SHORT = 8  # epochs of those
+HALVINGS = 2  # of the rate, where a training diverges
 
 
 class Experiment:
@@ -61,10 +62,15 @@ class Experiment:
         recipe = RECIPES[self.name]
         if self.name == "resnet18":  # too long to search for
             return recipe
-        path = self.folder / "rate.json"
+        path = self.folder / "rates.json"
         tried = kept(path, self._tried, lambda found, file: write_json(file, found), read_json)
-        best = min((row for row in tried if row["nll"] is not None), key=lambda row: row["nll"])
-        return replace(recipe, rate=best["rate"])
+        fine = [row for row in tried if row["nll"] is not None]
+        best = min(fine, key=lambda row: row["nll"])["rate"] if fine else min(RATES) / 2
+        found = replace(recipe, rate=best)
+        slower = self.folder / "slower.json"  # a longer training at that rate diverged
+        if slower.exists():
+            found = replace(found, rate=min(found.rate, read_json(slower)["rate"]))
+        return found
 
     def _tried(self) -> list[dict[str, Any]]:
         recipe = RECIPES[self.name]
@@ -73,7 +79,7 @@ class Experiment:
         self.trainer = trainer  # compiled once
         rows: list[dict[str, Any]] = []
         for rate in RATES[:1] if self.quick else RATES:
-            short = replace(recipe, rate=rate)
+            short = replace(recipe, rate=rate, warm_up=0.2)  # of few epochs
             with stopwatch(self.device) as seconds:
                 try:
                     theta, _ = trainer.run(trainer.fresh(99), epochs, short.rate_at, 99)
@@ -95,19 +101,32 @@ class Experiment:
         """A trained network's weights, and the seconds of its training."""
         path = self.folder / "networks" / f"{seed}.safetensors"
         if not path.exists():
-            recipe = self.recipe
+            _ = self.recipe  # its search may make the trainer
             trainer = self.trainer
             if trainer._step is None:
                 trainer._step = trainer._prepared()
             self.budget.need(self.expected, f"network {seed}")
             with stopwatch(self.device) as seconds:
-                theta = trainer.run(trainer.fresh(seed), recipe.epochs, recipe.rate_at, seed)[0]
+                theta = self._trained(trainer, seed)
                 taken = torch.tensor(seconds(), dtype=torch.float64)
             self.expected = 1.1 * float(taken) if self.device.type == "cuda" else 0.0
             kept_tensors(path, lambda: {"theta": theta.cpu(), "seconds": taken})
             self.say(f"network {seed}: {float(taken):.1f} s, NLL {self.held_out_nll(theta):.4f}")
         found = kept_tensors(path, dict, str(self.device))
         return found["theta"], float(found["seconds"])
+
+    def _trained(self, trainer: Trainer, seed: int) -> Tensor:
+        """By the recipe; where that diverges, at half its rate, from then on."""
+        for _ in range(HALVINGS):
+            recipe = self.recipe
+            try:
+                return trainer.run(trainer.fresh(seed), recipe.epochs, recipe.rate_at, seed)[0]
+            except FloatingPointError:
+                self.recipe = replace(recipe, rate=recipe.rate / 2)
+                write_json(self.folder / "slower.json", {"rate": self.recipe.rate})
+                self.say(f"network {seed} diverged at learning rate {recipe.rate}: now half")
+        recipe = self.recipe
+        return trainer.run(trainer.fresh(seed), recipe.epochs, recipe.rate_at, seed)[0]
 
     def predict(
         self,

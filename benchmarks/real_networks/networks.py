@@ -1,7 +1,9 @@
 """Residual networks that the motion can move: smooth, and without statistics of a batch.
 
 ResNet-20 (He et al., 2016, section 4.2) and ResNet-18 in its usual form for 32 × 32 pixels, with
-SiLU instead of ReLU and group normalisation instead of batch normalisation.
+SiLU instead of ReLU and group normalisation instead of batch normalisation. No norm's scale starts
+at zero: SiLU, unlike ReLU, halves small numbers each time, so that blocks without an inner part
+would leave next to nothing for the last layer.
 """
 
 from __future__ import annotations
@@ -71,8 +73,6 @@ class ResNet(nn.Module):
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out")
-        for layer in self.blocks:  # each block starts as the identity
-            nn.init.zeros_(layer.norm2.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(silu(self.norm(self.stem(x))))

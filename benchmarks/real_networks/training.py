@@ -2,8 +2,9 @@
 
     m ← μ·m + g + w·θ + σ·ξ,        θ ← θ − r·(g + w·θ + μ·m)
 
-g is the gradient of the mean loss of a batch of flipped and shifted images, w the weight decay (of
-kernels and matrices alone), r the learning rate, and σ zero but for a stochastic-gradient sampler.
+g is the gradient of the mean loss of a batch of flipped and shifted images, shortened to CLIP where
+it is longer, w the weight decay (of kernels and matrices alone), r the learning rate, and
+σ zero but for a stochastic-gradient sampler.
 On a GPU the step is compiled for bfloat16 and captured as a CUDA graph; where either fails, a line
 says why, and the step runs without.
 """
@@ -26,6 +27,7 @@ from real_networks.images import Collection
 from real_networks.networks import network
 
 MOMENTUM, BORDER, SIDE = 0.9, 4, 32
+CLIP = 5.0  # the longest gradient of the loss
 PREDICT_AT_ONCE = 2_500
 Schedule = Callable[[float], float]  # of the part that is done
 
@@ -125,8 +127,8 @@ class Trainer:
                 self._step()
                 if epoch * steps + step + 1 in marks:
                     kept.append(self.theta.clone())
-        if not self.theta.isfinite().all():
-            raise FloatingPointError("training diverged; give a smaller learning rate")
+            if not self.theta.isfinite().all():
+                raise FloatingPointError("training diverged; give a smaller learning rate")
         return self.theta.clone(), kept
 
     def train(self, seed: int) -> Tensor:
@@ -180,6 +182,7 @@ class Trainer:
         loss = self._loss(leaf, images, labels)
         (gradient,) = torch.autograd.grad(loss, leaf)
         with torch.no_grad():
+            gradient = gradient * (CLIP / (gradient.norm() + 1e-6)).clamp(max=1.0)
             gradient = gradient + decay * self.decayed * self.theta
             random = noise * torch.randn_like(gradient)
             self.momentum.mul_(MOMENTUM).add_(gradient).add_(random)
