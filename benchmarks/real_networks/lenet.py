@@ -2,8 +2,7 @@
 
 Learning rate, weight decay and length are chosen on 5 000 held-out training images with small
 ensembles, then three ensembles are trained on all images. The first member of each is where 20
-draws start. The search is on the ensembles' clock, and on that of the draws too, whose start needs
-it.
+draws start. The search is on the clocks of both.
 """
 
 from __future__ import annotations
@@ -110,11 +109,10 @@ class LeNets:
                     tried.append(row)
                     self.say(str(row))
             taken = seconds()
-        best_epochs = max(s.lengths)
         alone = RowsTrainer(lenet, self.inputs, self.labels, 1, compiled=False)
         with stopwatch(self.device) as seconds:
             alone.run([0], columns[:1, 0], columns[:1, 1], 1)
-            single = seconds() * best_epochs  # of one network by itself, as a draw's start is
+            single = seconds() * max(s.lengths)  # of one network by itself, as a draw's start is
         good = [row for row in tried if math.isfinite(row["nll"])]
         return {
             "tried": tried,
@@ -263,7 +261,8 @@ def draw(lenets: LeNets, number: int) -> None:
                     facts["seconds"] = keeper.reached(t) + fitting
                     lenets.predict(f"{whole}_t{t:g}", rows, {**facts, "stopped": True})
             times = keeper.now["state.time"]
-            record = {"t": float(times.min()), "seconds": keeper.seconds, "stopped": True}
+            record = {"t": float(times.min()), "network": number, "prior": prior, "stopped": True}
+            record["seconds"] = keeper.seconds + fitting
             label = f"{whole}_stopped{keeper.seconds:.0f}s"
             lenets.predict(label, keeper.now["state.position"].float(), record)
         raise
@@ -282,8 +281,8 @@ def run(lenets: LeNets, steps: list[str]) -> None:
     for number in range(count if "ensemble" in steps else 0):
         whole.need(40 if on_gpu else 0, f"ensemble {number}")
         thetas, seconds = lenets.ensemble(number)
-        record = {"seconds": seconds, "search_seconds": lenets.chosen["seconds"]}
-        lenets.predict(f"ensemble_{number}", thetas, {**record, "network": number})
+        record = {"seconds": seconds, "network": number}
+        lenets.predict(f"ensemble_{number}", thetas, record)
     late = list[str]()
     for number in range(count if "dims" in steps else 0):
         lenets.budget = Budget(whole.left / (count - number))

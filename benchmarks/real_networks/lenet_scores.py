@@ -3,7 +3,8 @@
 At so many times the ensemble's seconds, DiMS is what fits: the most draws first, then the latest
 time. The draws move side by side and a gradient costs in proportion to their number, so m of 20 are
 counted with m/20 of the motion's seconds. Both clocks have the search for the training's settings;
-that of DiMS has the training of one network and its curvature.
+that of DiMS has the training of one network, which takes at most as long as all of them in one
+program, and its curvature. Motions that were stopped count if all draws were still moving.
 """
 
 from __future__ import annotations
@@ -40,16 +41,20 @@ def write(folder: Path, dataset: str, out: Path) -> None:
         for path in sorted((folder / "predictions").glob("*.json"))
     }
     labels = labels[: next(iter(files.values()))[0]["test"].shape[1]]
-    rows, compared, budgets = [], [], []
+    whole = max(record["draws"] for _, record in files.values())
+    files = {name: file for name, file in files.items() if file[1]["draws"] == whole}
+    rows, compared, alone, budgets = [], [], [], []
     for name, (answers, record) in files.items():
         for index, size in enumerate(record["sizes"]):
             rows.append(_row(name, answers, record, index, size, labels))
     for name, (answers, _) in files.items():
-        match = re.fullmatch(r"dims_(\d+)_t[\d.]+", name)
+        match = re.fullmatch(r"dims_(\d+)_(t[\d.]+|stopped\d+s)", name)
         other = files.get(f"ensemble_{match[1]}") if match else None
-        if other is not None:
+        if match and other is not None:
             found = _differences(answers, other[0], labels)
-            compared.append({"ours": name, "theirs": f"ensemble_{match[1]}", **found})  # type: ignore[index]
+            compared.append({"ours": name, "theirs": f"ensemble_{match[1]}", **found})
+            found = _differences(answers, other[0], labels, member=0)
+            alone.append({"ours": name, "theirs": f"network_{match[1]}", **found})
     for name, (answers, record) in files.items():
         if name.startswith("ensemble_"):
             number = int(name.split("_")[1])
@@ -57,7 +62,7 @@ def write(folder: Path, dataset: str, out: Path) -> None:
                 found = _at(files, number, answers, record, search, factor, labels)
                 budgets.append({"training": number, "factor": factor, **found})
     result = {"search": search, "rows": rows, "differences": compared, "budgets": budgets}
-    write_json(out, result, indent=None)
+    write_json(out, {**result, "network_differences": alone}, indent=None)
 
 
 def _row(
@@ -78,17 +83,19 @@ def _row(
     }
 
 
-def _differences(a: dict[str, Tensor], b: dict[str, Tensor], y: Tensor) -> dict[str, Any]:
-    """Of the averages of all draws and all members."""
-    ours, theirs = (x["test"][-1].log_softmax(-1) for x in (a, b))
+def _differences(
+    a: dict[str, Tensor], b: dict[str, Tensor], y: Tensor, member: int = -1
+) -> dict[str, Any]:
+    """Of the averages of all draws and all members; member=0: the network they start from."""
+    ours, theirs = a["test"][-1].log_softmax(-1), b["test"][member].log_softmax(-1)
     found: dict[str, Any] = {
         "accuracy": by_image(hits(ours, y), hits(theirs, y)),
         "nll": by_image(right_nll(ours, y), right_nll(theirs, y)),
         "ece": calibration_difference(ours, theirs, y),
     }
     for key in (key for key in a if key.startswith("ood_")):
-        pairs = [(_entropy(logs), x[key][-1]) for logs, x in ((ours, a), (theirs, b))]
-        found[f"auroc {key[4:]}"] = auroc_difference(pairs[0], pairs[1])
+        pair = (_entropy(ours), a[key][-1]), (_entropy(theirs), b[key][member])
+        found[f"auroc {key[4:]}"] = auroc_difference(*pair)
     return found
 
 
@@ -105,9 +112,10 @@ def _at(
     allowed = factor * (record["seconds"] + search["seconds"])
     best: tuple[int, float, str, float] | None = None
     for name, (_, own) in files.items():
-        if re.fullmatch(rf"dims_{number}_t[\d.]+", name):
+        if re.fullmatch(rf"dims_{number}_(t[\d.]+|stopped\d+s)", name):
+            start = search["seconds"] + min(search["single"], record["seconds"])
             for size in range(2, own["draws"] + 1):
-                cost = search["seconds"] + search["single"] + own["seconds"] * size / own["draws"]
+                cost = start + own["seconds"] * size / own["draws"]
                 if cost <= allowed and (best is None or (size, own["t"]) > best[:2]):
                     best = (size, own["t"], name, cost)
     if best is None:

@@ -246,6 +246,7 @@ def _look(
             facts = {**record, "t": t, "seconds": keeper.reached(t) + begun, "stopped": True}
             experiment.predict(f"{whole}_t{t:g}", lambda m=(list(thetas), facts): m)  # type: ignore[misc]
     times, thetas = keeper.now["state.time"], keeper.now["state.position"].float()
-    facts = {"t": float(times.min()), "latest": float(times.max()), "seconds": keeper.seconds}
+    facts = {"t": float(times.min()), "latest": float(times.max())}
+    facts["seconds"] = keeper.seconds + begun
     made = list(thetas), {**record, **facts, "stopped": True}
     experiment.predict(f"{whole}_stopped{keeper.seconds:.0f}s", lambda: made, corrupted=False)

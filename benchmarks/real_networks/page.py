@@ -58,28 +58,48 @@ def _methods(found: Scores) -> str:
             *(f"{row['auroc'][name]:.3f}" for name in names),
         ]
         for row in found["methods"]
-        if row["kind"] != "pilot"
+        if row["kind"] != "pilot" and row["name"] != "ensemble of 1"
     ]
-    head = ["method", "network", "draws", "GPU-s", "accuracy", "NLL", "ECE", *names]
+    head = ["method", "network", "draws", "GPU-s", "accuracy", "NLL", "ECE", *map(_head, names)]
     return table(head, rows)
 
 
 def _differences(found: Scores) -> str:
-    columns = [key for key in found["differences"][0] if key not in ("ours", "theirs", "network")]
+    pairs = [*found["differences"], *found.get("network_differences", [])]
+    pairs = [pair for pair in pairs if pair["theirs"] not in ("ensemble of 1", "ensemble of 2")]
+    if not pairs:
+        return "No draws have been compared yet."
+    columns = [key for key in pairs[0] if key not in ("ours", "theirs", "network")]
     rows = [
         [
-            _short(pair["ours"]),
+            _short(pair["ours"]) + _start(pair),
             _short(pair["theirs"]),
             *(_interval(pair[column]) for column in columns),
         ]
-        for pair in found["differences"]
+        for pair in pairs
     ]
-    return table(["ours", "less", *columns], rows)
+    return table(["ours", "less", *(_head(column) for column in columns)], rows)
 
 
 def _short(name: str) -> str:
     """Without the settings of the motion, which the page states once."""
-    return re.sub(r"^dims prior\S+", "DiMS", name).replace("_", " ")
+    name = re.sub(r"^dims prior\S+", "DiMS", name)
+    name = re.sub(r"^dims_(\d+)_t([\d.]+)$", r"DiMS from network \1, t = \2", name)
+    name = re.sub(r"^dims_(\d+)_stopped.*$", r"DiMS from network \1, stopped", name)
+    return name.replace("_", " ")
+
+
+def _start(row: Scores) -> str:
+    if row.get("network") is None:
+        return ""
+    return f" {row['network']}" if row.get("name") == "network" else f", network {row['network']}"
+
+
+HEADS = {"nll": "NLL", "ece": "ECE"}
+
+
+def _head(column: str) -> str:
+    return HEADS.get(column, column).replace("auroc ", "AUROC ").replace("_", " ")
 
 
 def _interval(values: Sequence[float]) -> str:
@@ -89,9 +109,13 @@ def _interval(values: Sequence[float]) -> str:
 
 def _corrupted(found: Scores) -> str:
     rows = [
-        [_short(row["name"]), column, *(f"{value:.4f}" for value in row["corrupted"][column])]
+        [
+            _short(row["name"]) + _start(row),
+            HEADS.get(column, column),
+            *(f"{value:.4f}" for value in row["corrupted"][column]),
+        ]
         for row in found["methods"]
-        if "corrupted" in row
+        if "corrupted" in row and row["name"] not in ("ensemble of 1", "ensemble of 2")
         for column in ("accuracy", "nll", "ece")
     ]
     return table(["method", "mean over kinds", *(f"strength {n}" for n in range(1, 6))], rows)
@@ -100,7 +124,7 @@ def _corrupted(found: Scores) -> str:
 def _precisions(found: Scores) -> str:
     probe = found.get("probe")
     if probe is None:
-        return ""
+        return "Their seconds and errors on this network have not been measured yet."
     rows = [
         [
             row["precision"] + (", compiled" if row["compiled"] else ""),
@@ -115,20 +139,25 @@ def _precisions(found: Scores) -> str:
 
 
 def _lenet_rows(found: Scores) -> str:
+    """All draws; the first member, the first five and all of an ensemble."""
     names = list(found["rows"][0]["auroc"])
+    most = max(row["draws"] for row in found["rows"])
     rows = [
         [
-            row["name"],
+            _short(row["name"]),
+            f"{row['facts']['t']:.2g}" if "t" in row["facts"] else "",
             str(row["draws"]),
-            f"{row['facts']['seconds']:.0f}",
+            f"{row['facts']['seconds']:.0f}" if row["draws"] == most else "",
             f"{row['accuracy']:.4f}",
             f"{row['nll']:.4f}",
             f"{row['ece']:.4f}",
             *(f"{row['auroc'][name]:.3f}" for name in names),
         ]
         for row in found["rows"]
+        if row["draws"] == most or (row["name"].startswith("ens") and row["draws"] in (1, 5))
     ]
-    return table(["", "draws", "GPU-s", "accuracy", "NLL", "ECE", *names], rows)
+    head = ["", "t", "draws", "GPU-s", "accuracy", "NLL", "ECE", *map(_head, names)]
+    return table(head, rows)
 
 
 def _budgets(found: Scores) -> str:
@@ -138,7 +167,12 @@ def _budgets(found: Scores) -> str:
             f"{row['factor']}×",
             f"{row['allowed']:.0f}",
             *(
-                [str(row["draws"]), f"{row['t']:g}", f"{row['seconds']:.0f}", _interval(row["nll"])]
+                [
+                    str(row["draws"]),
+                    f"{row['t']:.2g}",
+                    f"{row['seconds']:.0f}",
+                    _interval(row["nll"]),
+                ]
                 if row["draws"]
                 else ["none", "", "", ""]
             ),
@@ -173,19 +207,23 @@ def figure(found: Scores, path: Path) -> None:
     curves: dict[str, list[tuple[float, float]]] = {}
     for row in found["methods"]:
         if row["kind"] != "pilot":
-            start = "" if row["network"] is None else f", network {row['network']}"
             several = row["kind"] == "dims" and row["network"] is None
+            start = "" if row["network"] is None else f", network {row['network']}"
             name = "dims, several networks" if several else row["kind"] + start
+            name += f", {row['draws']} draws" if row["kind"] == "dims" else ""
             curves.setdefault(name, []).append((row["seconds"], row["nll"]))
     shown, axes = pyplot.subplots(figsize=(7, 4.5))
     kinds = list(dict.fromkeys(name.partition(", network")[0] for name in curves))
     for name, points in curves.items():
         points.sort()
         kind = name.partition(", network")[0]
-        style = {"color": f"C{kinds.index(kind)}", "label": name.replace("_", " ")}
-        line = "--" if name.endswith(", network 1") else "-"
-        axes.plot(*zip(*points, strict=True), line, marker="o", markersize=4, **style)
+        label = name.replace("_", " ").replace("network, network", "network")
+        style = {"color": f"C{kinds.index(kind)}", "label": label}
+        line = "--s" if ", network 1" in name else "-o"
+        axes.plot(*zip(*points, strict=True), line, markersize=5, **style)
     axes.set_xscale("log")
+    for axis in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        axis(lambda seconds, _: f"{seconds:g}")
     axes.set_xlabel("GPU-seconds, training included")
     axes.set_ylabel("NLL on the test images")
     axes.legend(fontsize=8)

@@ -45,7 +45,9 @@ class Method:
 def methods(folder: Path, labels: Tensor) -> list[Method]:
     """All that the files give: single methods, ensembles of 1, 2, …, averages over times."""
     files = {path.stem: load(folder, path.stem) for path in sorted(folder.glob("*.json"))}
-    found = [*_members(files, labels), *_draws(files), *_others(files)]
+    members = any(name.startswith("member_") for name in files)
+    found = [*_members(files, labels)] if members else []
+    found += [*_draws(files), *_others(files)]
     return sorted(found, key=lambda method: (method.kind, method.network or 0, method.seconds))
 
 
@@ -76,13 +78,17 @@ def _draws(files: dict[str, Any]) -> Iterator[Method]:
     """DiMS at each time, the average over times, and both networks' draws together."""
     looks: dict[tuple[str, int], list[tuple[float, str]]] = {}
     for name, (_, record) in files.items():
-        match = re.fullmatch(r"(dims|pilot)_(.+)_(\d+)_t([\d.]+)", name)
-        if match:
+        match = re.fullmatch(r"(dims|pilot)_(.+)_(\d+)_(t[\d.]+|stopped\d+s)", name)
+        if match and match[4].startswith("t"):
             key = (f"{match[1]} {match[2]}", int(match[3]))
             looks.setdefault(key, []).append((record["t"], name))
+        elif match:  # rows have times of their own
+            ends = dict.fromkeys(f"{record[end]:.2g}" for end in ("t", "latest"))
+            setting = f"{match[1]} {match[2]} t = {' to '.join(ends)}"
+            yield _joined(setting, int(match[3]), [files[name]], record["t"])
     for (setting, network), rows in looks.items():
         rows.sort()
-        late = [row for row in rows if row[0] >= EARLIEST] or rows[-1:]
+        late = [row for row in rows if row[0] >= EARLIEST]
         for t, name in rows:
             yield _joined(f"{setting} t = {t:g}", network, [files[name]], t)
         if len(late) > 1:
@@ -90,7 +96,7 @@ def _draws(files: dict[str, Any]) -> Iterator[Method]:
             yield _joined(f"{setting} t ≥ {EARLIEST:g}", network, parts, late[-1][0])
     for setting in {setting for setting, _ in looks}:
         both = [sorted(rows) for (other, _), rows in looks.items() if other == setting]
-        if len(both) > 1:
+        if len(both) > 1 and len({rows[-1][0] for rows in both}) == 1:
             ends = [files[rows[-1][1]] for rows in both]
             name = f"{setting} from {len(both)} networks"
             yield _joined(name, None, ends, both[0][-1][0], add=True)
@@ -212,7 +218,7 @@ def write(folder: Path, images: Collection, out: Path) -> None:
                 compared.append(differences(ours, theirs, images))
     extra = {
         name: read_json(folder / f"{name}.json")
-        for name in ("probe", "rate")
+        for name in ("probe", "rates")
         if (folder / f"{name}.json").exists()
     }
     write_json(out, {"methods": rows, "differences": compared, **extra}, indent=None)
