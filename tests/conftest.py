@@ -15,7 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import jaxtyping
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+
+import shape_checks
 
 TESTS = Path(__file__).parent
 # Problems that several rooms share, and the programs that tests run.
@@ -31,7 +32,7 @@ sys.path[:0] = [
 # The same cases every time, so that a red run means a change; `make test-all` may vary the seed.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
-_hook = install_import_hook(["dims", "dims_paper"], "beartype.beartype")
+shape_checks.install("dims", "dims_paper")
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +69,11 @@ def _registered() -> Iterator[None]:
 # Shapes are checked in the tests of these rooms. Whole programs (the paper's experiments, commands,
 # documentation, examples) run as users run them: there the checks would take most of the time.
 CHECKED = {"model", "surface", "curvature", "mechanics", "prediction", "sampling", "baselines"}
+
+
+@pytest.fixture(autouse=True)
+def _check_first_calls() -> None:
+    shape_checks.forget_calls()
 
 
 @pytest.fixture(autouse=True)
