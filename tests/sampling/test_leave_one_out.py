@@ -79,6 +79,33 @@ def test_noise_factor_maximises_the_score_at_a_fixed_ratio():
     assert found.score == pytest.approx(around[1], rel=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_leaving_out_may_raise_the_noise_of_the_evidence_but_not_lower_it(seed):
+    model, x, y = _problem(points=9, columns=4, seed=seed)
+    cautious = dims.fit(model, (x, y), "regression", progress=False)
+    *found, last = cautious.evidence.candidates
+    best = max(found, key=lambda candidate: candidate.log_marginal_likelihood)
+    surface = cautious.surface
+    sigma = surface.likelihood.noise_std
+    assert sigma == last.noise_std >= best.noise_std
+    # No σ between the evidence's and three times as much is better at this δσ².
+    scores = [
+        leave_one_out(
+            surface.with_settings(
+                likelihood=dims.Gaussian(best.noise_std * factor),
+                prior_precision=surface.prior_precision * (sigma / best.noise_std / factor) ** 2,
+            ),
+            cautious.map_parameters,
+            _at(
+                surface.with_settings(likelihood=dims.Gaussian(best.noise_std * factor)),
+                cautious.map_parameters,
+            ),
+        ).score
+        for factor in (1.0, 1.1, 1.5, 3.0)
+    ]
+    assert last.leave_one_out >= max(scores) - 1e-6
+
+
 def test_logistic_regression_is_close_to_refits():
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(40, 2, generator=generator, dtype=torch.float64)

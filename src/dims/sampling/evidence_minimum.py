@@ -104,12 +104,15 @@ def minimum_of(
 
 
 def with_predictive_noise(best: Minimum) -> Minimum:
-    """The same minimum with the σ whose leave-one-out score is best at its δσ².
+    """The same minimum with the σ whose leave-one-out score is best at its δσ², if that is larger.
 
-    The σ of the evidence is that of residuals and prior together, which predictions of a Laplace
-    approximation are wide without.
+    A smaller one is not believed: what a network has learnt by heart is left out too kindly, and σ
+    is where that does most harm.
     """
-    points, factor = leave_one_out(best.surface, best.theta, best.curvature, open_noise=True)
+    arguments = (best.surface, best.theta, best.curvature)
+    points, factor = leave_one_out(*arguments, open_noise=True)
+    if factor < 1:
+        points, factor = leave_one_out(*arguments)
     surface = _with_other_noise(best.surface, factor)
     candidate = replace(
         best.candidate,

@@ -15,7 +15,8 @@ maximises the evidence exactly, so the search has one dimension either way.
 The evidence of small classifiers prefers priors so weak that their minima overfit, and
 leave-one-out scores (`leave_one_out`) do so on small regression sets, whose evidence is right. So
 the cautious choice is by the evidence where the likelihood has a noise, and by leaving out where it
-has none. The noise of the chosen minimum is then that whose leave-one-out score is best.
+has none. The noise of the chosen minimum is then that whose leave-one-out score is best, if it is
+larger.
 """
 
 from __future__ import annotations
