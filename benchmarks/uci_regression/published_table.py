@@ -51,7 +51,8 @@ def table(
             continue
         ours = mean_and_error([split["scores"][answer][score] for split in splits])
         cells = [_cell(ours, published.get((name, method)), score) for method in METHODS]
-        rows.append([name, str(len(splits)), f"{ours[0]:.3f} ± {ours[1]:.3f}", *cells])
+        error = f" ± {ours[1]:.3f}" if math.isfinite(ours[1]) else ""
+        rows.append([name, str(len(splits)), f"{ours[0]:.3f}{error}", *cells])
     return markdown(head, rows)
 
 
