@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dims_paper.datasets.uci_regression import load_published
-from uci_regression.published_table import METHODS, difference, mean_and_error
+from uci_regression.published_table import METHODS, cost, difference, mean_and_error
 
 __all__ = ["counts"]
 
@@ -83,10 +83,7 @@ def _own(sets: Mapping[str, Splits], answer: str) -> list[str]:
     ]
     fine = sum(ours >= ensemble for ours, ensemble, _ in cases)
     worst = min(ours - network for ours, _, network in cases)
-    ratios = {
-        name: statistics.fmean(s["seconds"][answer] / s["seconds"]["ensemble"] for s in splits)
-        for name, splits in sets.items()
-    }
+    ratios = {name: statistics.fmean(cost(splits, answer)) for name, splits in sets.items()}
     dear = max(ratios, key=ratios.__getitem__)
     return [
         f"NLL lower than that of our own ensemble on {lower} of {len(sets)}",

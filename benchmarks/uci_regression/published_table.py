@@ -77,14 +77,16 @@ def summary(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             for a in ("default", "ensemble")
         ]
         weight = _mean(splits, "weights", "network")
-        cost = [
-            s["seconds"]["default"] / s["seconds"]["ensemble"]
-            for s in splits
-            if "ensemble" in s["seconds"]
-        ]
-        shown = f"{statistics.fmean(cost):.1f}" if cost else ""
+        ratios = cost(splits, "default")
+        shown = f"{statistics.fmean(ratios):.1f}" if ratios else ""
         rows.append([name, str(len(splits)), *nll, " / ".join(covered), *far, weight, shown])
     return markdown(head, rows)
+
+
+def cost(splits: Sequence[Mapping[str, Any]], answer: str) -> list[float]:
+    """Seconds of an answer over those of the ensemble, of splits that ran without a pause."""
+    found = (split["seconds"] for split in splits)
+    return [s[answer] / s["ensemble"] for s in found if answer in s and "ensemble" in s]
 
 
 def _mean(splits: Sequence[Mapping[str, Any]], *keys: str) -> str:
