@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["counts"]
+__all__ = ["FAR", "Splits", "cost", "counts", "mean", "paired_difference"]
 
 LEVEL = 0.01  # nats above the network that count as none
 UNSURE = 0.03  # the same, where the paired 95 % interval contains 0
@@ -25,15 +25,15 @@ def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str, ne
         network: The network that does.
     """
     whole = {key: splits for key, splits in results.items() if key[1] != "class"}
-    gaps = {key: _difference(splits, ours, network) for key, splits in whole.items()}
+    gaps = {key: paired_difference(splits, ours, network) for key, splits in whole.items()}
     fine = sum(
-        mean <= LEVEL or (mean <= UNSURE and mean <= 1.96 * error) for mean, error in gaps.values()
+        gap <= LEVEL or (gap <= UNSURE and gap <= 1.96 * error) for gap, error in gaps.values()
     )
-    lower = sum(mean < -error for mean, error in gaps.values())
+    lower = sum(gap < -error for gap, error in gaps.values())
     worst = max(gaps, key=lambda key: gaps[key][0])
-    best = sum(_mean(s, ours, "nll") <= _mean(s, theirs, "nll") for s in whole.values())
+    best = sum(mean(s, ours, "nll") <= mean(s, theirs, "nll") for s in whole.values())
     cases = [
-        tuple(_mean(splits, answer, far) for answer in (ours, theirs, network))
+        tuple(mean(splits, answer, far) for answer in (ours, theirs, network))
         for splits in results.values()
         for far in FAR
         if any(far in split["scores"][ours] for split in splits)
@@ -48,21 +48,23 @@ def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str, ne
         f"AUROC at least the ensemble's in {level} of {len(cases)}, "
         f"at worst {behind:+.3f} beside the network's",
     ]
-    ratios = [
-        statistics.fmean(s["seconds"][ours] / s["seconds"][theirs] for s in splits)
-        for splits in whole.values()
-    ]
+    ratios = [cost(splits, ours, theirs) for splits in whole.values()]
     lines.append(f"{min(ratios):.1f} to {max(ratios):.1f} times the ensemble's seconds")
     return "\n".join(f"{ours}: {line}" for line in lines)
 
 
-def _difference(splits: Splits, answer: str, network: str) -> tuple[float, float]:
+def paired_difference(splits: Splits, answer: str, network: str) -> tuple[float, float]:
     """Mean of the NLL minus the network's, and its paired standard error."""
     gaps = [s["scores"][answer]["nll"] - s["scores"][network]["nll"] for s in splits]
     return statistics.fmean(gaps), statistics.stdev(gaps) / math.sqrt(len(gaps))
 
 
-def _mean(splits: Splits, answer: str, score: str) -> float:
+def cost(splits: Splits, ours: str, theirs: str) -> float:
+    """Seconds of one answer over those of another."""
+    return statistics.fmean(s["seconds"][ours] / s["seconds"][theirs] for s in splits)
+
+
+def mean(splits: Splits, answer: str, score: str) -> float:
     """Of those splits that have it: a class may have no test rows."""
     found = (split["scores"][answer] for split in splits)
     return statistics.fmean(scores[score] for scores in found if score in scores)

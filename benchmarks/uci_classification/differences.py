@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tables import markdown
-from uci_classification.counts import counts
+from uci_classification.counts import FAR, Splits, cost, counts, mean, paired_difference
 
 __all__ = ["table"]
 
@@ -20,7 +19,6 @@ ANSWERS = {
     "held out": ("ensemble, held out", "network, held out"),
 }
 ENDINGS = {"ordinary": "ordinary", "paper": "as in the paper", "class": "a class left out"}
-Splits = Sequence[dict[str, Any]]
 
 
 def table(folder: Path, chosen_on: Sequence[str]) -> str:
@@ -48,44 +46,34 @@ def _table(
     for (name, protocol), splits in results.items():
         half = "chosen" if name in chosen_on else "confirmed"
         row = [f"{name}, {ENDINGS[protocol]}", half, str(len(splits))]
-        row += [*(_nll(splits, n) for n in names), _difference(splits, ours, network)]
+        row += [
+            *(f"{mean(splits, n, 'nll'):.3f}" for n in names),
+            _difference(splits, ours, network),
+        ]
         row += [_far(splits, n) for n in names]
-        weights = [split["weights"]["network"] for split in splits] if ours != "default" else []
-        cost = [split["seconds"][ours] / split["seconds"][theirs] for split in splits]
-        row += [f"{statistics.fmean(column):.2f}" for column in (weights, cost) if column]
-        rows.append(row)
+        if ours != "default":
+            row.append(f"{statistics.fmean(s['weights']['network'] for s in splits):.2f}")
+        rows.append([*row, f"{cost(splits, ours, theirs):.2f}"])
         if protocol != "class":
             ranks.append(_ranks(splits, names))
-    mean = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
-    lines = f"Mean rank by NLL, all classes: {mean}\n{counts(results, ours, theirs, network)}"
+    rank = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
+    lines = f"Mean rank by NLL, all classes: {rank}\n{counts(results, ours, theirs, network)}"
     return f"{markdown(head, rows)}\n\n{lines}"
-
-
-def _values(splits: Splits, answer: str, score: str = "nll") -> list[float]:
-    """Of those splits that have it: a class may have no test rows."""
-    found = (split["scores"][answer] for split in splits)
-    return [scores[score] for scores in found if score in scores]
-
-
-def _nll(splits: Splits, answer: str) -> str:
-    return f"{statistics.fmean(_values(splits, answer)):.3f}"
 
 
 def _difference(splits: Splits, answer: str, network: str) -> str:
     """Mean and paired standard error of an answer minus the network."""
-    pairs = zip(_values(splits, answer), _values(splits, network), strict=True)
-    gaps = [ours - theirs for ours, theirs in pairs]
-    error = statistics.stdev(gaps) / math.sqrt(len(gaps))
-    return f"{statistics.fmean(gaps):+.3f} ± {error:.3f}"
+    gap, error = paired_difference(splits, answer, network)
+    return f"{gap:+.3f} ± {error:.3f}"
 
 
 def _far(splits: Splits, answer: str) -> str:
     """Permuted, moved, and of the class that was left out."""
-    found = [_values(splits, answer, f"auroc {where}") for where in ("permuted", "moved", "class")]
-    return ", ".join(f"{statistics.fmean(values):.2f}" for values in found if values)
+    known = [far for far in FAR if any(far in split["scores"][answer] for split in splits)]
+    return ", ".join(f"{mean(splits, answer, far):.2f}" for far in known)
 
 
 def _ranks(splits: Splits, names: Sequence[str]) -> dict[str, float]:
     """By mean NLL: 1 is best."""
-    ordered = sorted(names, key=lambda name: statistics.fmean(_values(splits, name)))
+    ordered = sorted(names, key=lambda name: mean(splits, name, "nll"))
     return {name: float(ordered.index(name) + 1) for name in names}
