@@ -109,10 +109,9 @@ def with_predictive_noise(best: Minimum) -> Minimum:
     A smaller one is not believed: what a network has learnt by heart is left out too kindly, and σ
     is where that does most harm.
     """
-    arguments = (best.surface, best.theta, best.curvature)
-    points, factor = leave_one_out(*arguments, open_noise=True)
-    if factor < 1:
-        points, factor = leave_one_out(*arguments)
+    points, factor = leave_one_out(
+        best.surface, best.theta, best.curvature, open_noise=True, smallest_factor=1.0
+    )
     surface = _with_other_noise(best.surface, factor)
     candidate = replace(
         best.candidate,

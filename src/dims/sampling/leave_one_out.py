@@ -59,7 +59,11 @@ class LeaveOneOut(NamedTuple):
 
 
 def leave_one_out(
-    surface: LossSurface, theta: Vector, curvature: Curvature, open_noise: bool = False
+    surface: LossSurface,
+    theta: Vector,
+    curvature: Curvature,
+    open_noise: bool = False,
+    smallest_factor: float = 0.0,
 ) -> LeaveOneOut:
     """The approximate leave-one-out score of the linearised Laplace approximation at θ.
 
@@ -68,6 +72,7 @@ def leave_one_out(
         theta: A minimum of it, (K,).
         curvature: The curvature of the likelihood part there, H ⪰ 0.
         open_noise: Whether a Gaussian σ takes its best value at this δσ².
+        smallest_factor: What an open σ is multiplied with at least.
 
     Returns:
         The score, and the factor on σ.
@@ -76,7 +81,7 @@ def leave_one_out(
     found = _LeftOut(*(torch.cat(column) for column in zip(*parts, strict=True)))
     share = surface.effective_points / len(found.mean)
     if isinstance(surface.likelihood, Gaussian | GaussianPerOutput):
-        points, factor = _gaussian(found, open_noise)
+        points, factor = _gaussian(found, open_noise, smallest_factor)
         return LeaveOneOut(share * points, factor)
     return LeaveOneOut(share * _sampled(surface, found), 1.0)
 
@@ -129,13 +134,14 @@ def _square_root(matrices: Tensor) -> Tensor:
     return (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
 
 
-def _gaussian(found: _LeftOut, open_noise: bool) -> tuple[Tensor, float]:
+def _gaussian(found: _LeftOut, open_noise: bool, smallest: float) -> tuple[Tensor, float]:
     """In closed form: yᵢ ~ N(mean, spread + noise), where a factor c scales both by c²."""
     size = found.mean.shape[-1]
     factors = torch.linalg.cholesky(found.spread + torch.linalg.inv(found.weight))
     errors = (found.target.double() - found.mean).unsqueeze(-1)
     squares = torch.linalg.solve_triangular(factors, errors, upper=False).square().sum((-2, -1))
-    factor = math.sqrt(float(squares.mean()) / size) if open_noise else 1.0
+    best = max(math.sqrt(float(squares.mean()) / size), smallest)
+    factor = best if open_noise else 1.0
     constant = 0.5 * size * math.log(2 * math.pi) + size * math.log(factor)
     volume = factors.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return -(0.5 * squares / factor**2 + volume + constant), factor
