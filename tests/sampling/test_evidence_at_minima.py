@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import dims
 from dims.curvature import fit_curvature
+from dims.sampling import evidence_path
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.gauss_newton import walk_down
 
@@ -190,6 +191,21 @@ def test_walks_on_more_data_stop_at_larger_promises() -> None:
         assert walk.arrived
         assert 0.5 * float(gradient[0] @ whole) <= allowed
         assert torch.equal(walk.theta, exact.theta)
+
+
+def test_a_search_that_goes_on_for_long_takes_the_best_so_far_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, x, y = problem()
+    whole = dims.fit(model, (x, y), "regression", tune="minimum").evidence
+    monkeypatch.setattr(evidence_path, "MOST_CURVATURES", 3)
+    with pytest.warns(dims.EvidenceWarning, match="after 3 curvatures"):
+        path = dims.fit(model, (x, y), "regression", tune="minimum").evidence
+    assert isinstance(whole, EvidencePath)
+    assert isinstance(path, EvidencePath)
+    assert 1 <= len(path.candidates) < len(whole.candidates)
+    best = max(candidate.log_marginal_likelihood for candidate in path.candidates)
+    assert path.log_marginal_likelihood == best
 
 
 def test_words_that_mean_nothing_are_refused() -> None:
