@@ -111,10 +111,10 @@ def _move(experiment: Experiment, base: Motion, given: argparse.Namespace) -> No
     from real_networks.choosing import chosen
     from real_networks.motion import move
 
-    settings, left = _settings(given.set, base), experiment.budget.left
+    settings = _settings(given.set, base)
     whole, late = experiment.budget, list[str]()
-    if given.network == "resnet20" and not given.quick and left < float("inf"):
-        base = chosen(experiment, base, left / len(given.starts))
+    if given.network == "resnet20" and not given.quick:
+        base = chosen(experiment, base)
     for number, seed in enumerate(given.starts):
         experiment.budget = Budget(whole.left / (len(given.starts) - number))
         try:

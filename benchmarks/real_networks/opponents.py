@@ -25,6 +25,7 @@ Made = tuple[Sequence[Tensor], dict[str, Any]]
 
 def ensemble(experiment: Experiment, members: int) -> None:
     """Every member has a file; ensembles of 1, 2, … are made of them when scores are."""
+    experiment.members(range(members))
     for seed in range(members):
 
         def make(seed: int = seed) -> Made:
@@ -107,7 +108,7 @@ def dropout(experiment: Experiment, seed: int, rate: float = 0.2, masks: int = 2
     def make() -> Made:
         nonlocal trainer
         trainer = Trainer(experiment.name, experiment.images, experiment.recipe, rate)
-        trainer._step = trainer._prepared()
+        trainer.prepare()
         with stopwatch(experiment.device) as seconds:
             theta = trainer.train(seed)
             taken = seconds()
@@ -123,7 +124,7 @@ def last_layer(experiment: Experiment, seed: int, motion: Motion) -> None:
 
     def make() -> Made:
         with stopwatch(experiment.device) as seconds, float32_products():
-            start = Start(experiment, seed, replace(motion, images=None))
+            start = Start(experiment, seed, replace(motion, images=None, augmented=False))
             data = (start.inputs, start.labels)
             draws = dims.last_layer(start.model, data, "classification", DRAWS, seed=seed)
             whole = start.theta.repeat(DRAWS, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.prediction.stacking import stack
 from dims_paper.cache import read_json, write_json
 from real_networks.comparing import (
     auroc,
@@ -47,7 +48,7 @@ def methods(folder: Path, labels: Tensor) -> list[Method]:
     files = {path.stem: load(folder, path.stem) for path in sorted(folder.glob("*.json"))}
     members = any(name.startswith("member_") for name in files)
     found = [*_members(files, labels)] if members else []
-    found += [*_draws(files), *_others(files)]
+    found += [*_draws(files), *_weighted(files, labels), *_others(files)]
     return sorted(found, key=lambda method: (method.kind, method.network or 0, method.seconds))
 
 
@@ -100,6 +101,35 @@ def _draws(files: dict[str, Any]) -> Iterator[Method]:
             ends = [files[rows[-1][1]] for rows in both]
             name = f"{setting} from {len(both)} networks"
             yield _joined(name, None, ends, both[0][-1][0], add=True)
+
+
+def _weighted(files: dict[str, Any], held_labels: Tensor) -> Iterator[Method]:
+    """The network and its draws at each time, weighted by held-out images as `dims.fit` does."""
+    parts: dict[tuple[str, int], dict[Hashable, Any]] = {}
+    for name, (_, record) in sorted(files.items(), key=lambda item: item[1][1].get("t", 0.0)):
+        match = re.fullmatch(r"dims_(.+)_(\d+)_t[\d.]+", name)
+        if match and f"member_{match[2]}" in files:
+            start = {"network": files[f"member_{match[2]}"]}
+            parts.setdefault((match[1], int(match[2])), start)[record["t"]] = files[name]
+    for (setting, network), group in parts.items():
+        answers, records = zip(*group.values(), strict=True)
+        held = [right_nll(average(each["held_out"]), held_labels) for each in answers]
+        weights = stack(-torch.stack(held, dim=1), [*group]).group_weights
+        shared = [key for key in answers[0] if all(key in each for each in answers)]
+        mixed = {key: _mixed(key, answers, weights.values()) for key in shared}
+        shown = {str(name): weight for name, weight in weights.items()}
+        draws = sum(record["draws"] for record in records)
+        cost = records[-1]["seconds"] + records[-1]["training_seconds"]
+        facts = {**records[-1], "weights": shown}
+        yield Method(f"dims {setting} weighted", "dims", network, draws, cost, mixed, facts)
+
+
+def _mixed(key: str, answers: Iterable[dict[str, Tensor]], weights: Iterable[float]) -> Tensor:
+    """Σ w·p; of corrupted images averages over draws are known, of others each draw."""
+    averaged = (lambda logs: logs.log_softmax(-1)) if key == "corrupted" else average
+    parts = torch.stack([averaged(each[key]) for each in answers])
+    logs = torch.tensor([*weights]).double().log()
+    return (parts + logs.view(-1, *(1,) * (parts.ndim - 1))).logsumexp(0).log_softmax(-1)
 
 
 def _joined(
@@ -167,7 +197,7 @@ def scores(method: Method, images: Collection) -> dict[str, Any]:
 
 KEPT_FACTS = (
     "t", "temperature", "rate", "masks", "evaluations", "refreshes", "energy_violation",
-    "gradient_seconds", "peak_memory", "start_seconds", "training_seconds", "motion",
+    "gradient_seconds", "peak_memory", "start_seconds", "training_seconds", "motion", "weights",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,16 +55,26 @@ class Trainer:
     """Trains networks of one kind on one set of images, one after the other."""
 
     def __init__(
-        self, name: str, images: Collection, recipe: Recipe, dropout: float = 0.0, say: bool = True
+        self,
+        name: str,
+        images: Collection,
+        recipe: Recipe,
+        dropout: float = 0.0,
+        say: bool = True,
+        like: Trainer | None = None,
     ) -> None:
+        """`like`: one of the same kind, whose images and compiled loss are shared."""
         self.name, self.recipe, self.dropout = name, recipe, dropout
         self.device = images.train.pixels.device
         self.module = network(name, dropout).to(self.device).train()
         self.vector = ParameterVector(self.module)
         self.centre, self.scale = images.centre, images.scale
         self.labels = images.train.labels
-        wide = pad(images.train.pixels.float(), (BORDER,) * 4, mode="reflect")
-        self.padded = wide.to(torch.uint8).permute(0, 2, 3, 1).contiguous()  # (N, 40, 40, 3)
+        if like is None:
+            wide = pad(images.train.pixels.float(), (BORDER,) * 4, mode="reflect")
+            self.padded = wide.to(torch.uint8).permute(0, 2, 3, 1).contiguous()  # (N, 40, 40, 3)
+        else:
+            self.padded = like.padded
         count = min(recipe.batch_size, len(self.labels))
         zeros = torch.zeros(self.vector.size, device=self.device)
         self.theta, self.momentum = zeros.clone(), zeros.clone()
@@ -76,6 +86,8 @@ class Trainer:
         self.losses = torch.zeros((), device=self.device)
         self.on_gpu, self.say = self.device.type == "cuda", say
         self._loss = torch.compile(self._loss_of, dynamic=False) if self.on_gpu else self._loss_of
+        if like is not None:
+            self._loss = like._loss
         self._step: Callable[[], None] | None = None
         self.seconds = 0.0  # of compilation and capture
 
@@ -104,8 +116,25 @@ class Trainer:
         keep_at: Sequence[float] = (),
     ) -> tuple[Tensor, list[Tensor]]:
         """The weights at the end, and those after the given parts of the way."""
-        if self._step is None:
-            self._step = self._prepared()
+        going = self.going(start, epochs, rate_at, seed, noise_at, keep_at)
+        while True:
+            try:
+                next(going)
+            except StopIteration as end:
+                found: tuple[Tensor, list[Tensor]] = end.value
+                return found
+
+    def going(
+        self,
+        start: Tensor,
+        epochs: int,
+        rate_at: Schedule,
+        seed: int,
+        noise_at: Schedule = lambda _: 0.0,
+        keep_at: Sequence[float] = (),
+    ) -> Generator[None, None, tuple[Tensor, list[Tensor]]]:
+        """`run`, one step after the other."""
+        step_once = self.prepare()
         self.theta.copy_(start)
         self.momentum.zero_()
         self.losses.zero_()
@@ -124,9 +153,10 @@ class Trainer:
             for step in range(steps):
                 self.choice.copy_(table[step])
                 self.now.copy_(settings[step])
-                self._step()
+                step_once()
                 if epoch * steps + step + 1 in marks:
                     kept.append(self.theta.clone())
+                yield
             if not self.theta.isfinite().all():
                 raise FloatingPointError("training diverged; give a smaller learning rate")
         return self.theta.clone(), kept
@@ -153,16 +183,13 @@ class Trainer:
 
     def _table(self, generator: torch.Generator) -> Tensor:
         """Row, shift down, shift across and flip of each image, (steps, B, 4)."""
-        count, steps, device = len(self.choice), self.steps_an_epoch, self.device
-        order = torch.randperm(len(self.labels), generator=generator, device=device)
-        shape = (steps * count, 2)
-        shift = torch.randint(2 * BORDER + 1, shape, generator=generator, device=device)
-        flip = torch.randint(2, (steps * count, 1), generator=generator, device=device)
-        order = order[: steps * count].unsqueeze(-1)
-        return torch.cat([order, shift, flip], dim=1).view(steps, count, 4)
+        count, steps = len(self.choice), self.steps_an_epoch
+        order = torch.randperm(len(self.labels), generator=generator, device=self.device)
+        return by_chance(order[: steps * count], generator).view(steps, count, 4)
 
-    def _augmented(self) -> Tensor:
-        rows, down, across, flip = self.choice.unbind(1)
+    def augmented(self, choice: Tensor) -> Tensor:
+        """Images by row, shift down, shift across and flip, (N, 4)."""
+        rows, down, across, flip = choice.unbind(1)
         along = torch.arange(SIDE, device=self.device)
         backwards = SIDE - 1 - along
         x = torch.where(flip.bool().unsqueeze(-1), backwards, along) + across.unsqueeze(-1)
@@ -177,7 +204,7 @@ class Trainer:
 
     def _plain_step(self) -> None:
         rate, decay, noise = self.now.unbind()
-        images, labels = self._augmented(), self.labels[self.choice[:, 0]]
+        images, labels = self.augmented(self.choice), self.labels[self.choice[:, 0]]
         leaf = self.theta.detach().requires_grad_()
         loss = self._loss(leaf, images, labels)
         (gradient,) = torch.autograd.grad(loss, leaf)
@@ -188,6 +215,12 @@ class Trainer:
             self.momentum.mul_(MOMENTUM).add_(gradient).add_(random)
             self.theta.sub_(rate * (gradient + random + MOMENTUM * self.momentum))
             self.losses.mul_(0.98).add_(loss.detach(), alpha=0.02)
+
+    def prepare(self) -> Callable[[], None]:
+        """The step of training, compiled and captured at the first call."""
+        if self._step is None:
+            self._step = self._prepared()
+        return self._step
 
     def _prepared(self) -> Callable[[], None]:
         """The step, compiled and captured where there is a GPU."""
@@ -224,6 +257,14 @@ class Trainer:
     def _tell(self, line: str) -> None:
         if self.say:
             print(line, flush=True)
+
+
+def by_chance(rows: Tensor, generator: torch.Generator) -> Tensor:
+    """Each row with a shift down, a shift across and a flip, (N, 4)."""
+    shape, device = (len(rows), 2), rows.device
+    shift = torch.randint(2 * BORDER + 1, shape, generator=generator, device=device)
+    flip = torch.randint(2, (len(rows), 1), generator=generator, device=device)
+    return torch.cat([rows.unsqueeze(-1), shift, flip], dim=1)
 
 
 def standardised(pixels: Tensor, centre: Tensor, scale: Tensor) -> Tensor:

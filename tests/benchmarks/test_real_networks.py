@@ -98,7 +98,7 @@ def test_images_are_shifted_and_flipped() -> None:
     data = collection()
     trainer = Trainer("tiny", data, Recipe(1, 0.1, batch_size=2))
     trainer.choice.copy_(torch.tensor([[5, 4, 4, 1], [6, 6, 4, 0]]))
-    seen = trainer._augmented()
+    seen = trainer.augmented(trainer.choice)
     plain = standardised(data.train.pixels[5:7], data.centre, data.scale)
     torch.testing.assert_close(seen[0], plain[0].flip(-1))
     torch.testing.assert_close(seen[1, :, :-2], plain[1, :, 2:])
