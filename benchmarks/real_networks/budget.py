@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 
 from dims.errors import SnapshotError
+from dims.mechanics.record import PAGE
 from dims_paper.cache import load_tensors, save_tensors
+
+# What is kept of a motion that is stopped: where it is, and its energies so far.
+LOOKED_AT = (
+    *("state.position", "state.time", "positions", "rows", "page_lengths", *PAGE),
+    *(f"state.ledger.{name}" for name in ("lowest_loss", "start_energy", "evaluations")),
+)
 
 
 class OutOfTime(Exception):
@@ -85,8 +92,7 @@ class Keeper:
         if over or time.monotonic() - self.saved >= self.every:
             self._save(state)
         if over:
-            names = ("state.position", "state.time", "positions")
-            self.now = {name: state[name].clone() for name in names}
+            self.now = {name: state[name].clone() for name in LOOKED_AT}
             raise OutOfTime(f"the motion is at t = {least:.3f}")
 
     def refuse(self, error: SnapshotError) -> None:

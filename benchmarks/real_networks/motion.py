@@ -7,6 +7,7 @@ training lowered, of one pass that stays the same.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor
 
 import dims
 from dims.curvature import fit_curvature
+from dims.mechanics.ledger import energy_violation
+from dims.mechanics.record import PAGE
 from dims.model.torch_support.tf32 import float32_products
 from dims_paper.cache import kept_tensors
 from real_networks.budget import Keeper, OutOfTime, stopwatch
@@ -261,7 +264,22 @@ def _look(
             facts = {**record, "t": t, "seconds": keeper.reached(t) + begun, "stopped": True}
             experiment.predict(f"{whole}_t{t:g}", lambda m=(list(thetas), facts): m)  # type: ignore[misc]
     times, thetas = keeper.now["state.time"], keeper.now["state.position"].float()
-    facts = {"t": float(times.min()), "latest": float(times.max())}
+    facts: dict[str, Any] = {"t": float(times.min()), "latest": float(times.max())}
     facts["seconds"] = keeper.seconds + begun
+    facts |= _energies(keeper.now, motion)
     made = list(thetas), {**record, **facts, "stopped": True}
     experiment.predict(f"{whole}_stopped{keeper.seconds:.0f}s", lambda: made, corrupted=False)
+
+
+def _energies(now: dict[str, Tensor], motion: Motion) -> dict[str, list[float]]:
+    """Energy violation and gradients of rows that all still run; nothing if some have ended."""
+    if len(now["rows"]) < motion.draws:
+        return {}
+    columns = [now[name].split(now["page_lengths"].tolist()) for name in PAGE]
+    ledger = SimpleNamespace(
+        lowest_loss=now["state.ledger.lowest_loss"], start_energy=now["state.ledger.start_energy"]
+    )
+    pages = list(zip(*columns, strict=True))
+    worst = energy_violation(pages, ledger, dims.dissipative(1.0, motion.friction))  # type: ignore[arg-type]
+    evaluations = now["state.ledger.evaluations"].tolist()
+    return {"energy_violation": worst.tolist(), "evaluations": evaluations}

@@ -265,6 +265,9 @@ def test_a_motion_that_runs_out_of_time_goes_on(tmp_path: Path) -> None:
         move(pieces, 0, QUICK)
     stopped = list((pieces.folder / "predictions").glob("dims*_stopped*.json"))
     assert len(stopped) == 1
+    facts = json.loads(stopped[0].read_text())
+    assert all(0 <= violation < 0.01 for violation in facts["energy_violation"])
+    assert all(count >= 1 for count in facts["evaluations"])
     pieces.budget = Budget()
     move(pieces, 0, QUICK)
     ends = [
