@@ -16,6 +16,7 @@ import jaxtyping
 import pytest
 from hypothesis import settings
 
+import cases
 import shape_checks
 
 TESTS = Path(__file__).parent
@@ -33,6 +34,10 @@ sys.path[:0] = [
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 shape_checks.install("dims", "dims_paper")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    cases.brief = config.option.markexpr == "not slow"
 
 
 @pytest.fixture(scope="session")
