@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # One thread for each worker and the programs it starts: the tests' networks are so small that two
-# threads spend their time waiting for each other. Torch reads it once, when it is imported.
+# threads spend their time waiting for each other. Torch reads it once, when it is imported; where
+# a plugin of pytest was earlier, it is told below.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import jaxtyping
 import pytest
+import torch
 from hypothesis import settings
 
+import cases
 import shape_checks
 
 TESTS = Path(__file__).parent
@@ -29,10 +32,15 @@ sys.path[:0] = [
         TESTS.parent / "benchmarks",
     )
 ]
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # The same cases every time, so that a red run means a change; `make test-all` may vary the seed.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 shape_checks.install("dims", "dims_paper")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    cases.brief = config.option.markexpr == "not slow"
 
 
 @pytest.fixture(scope="session")

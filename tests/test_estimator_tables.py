@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import examples
 from dims.errors import TableError
 from dims.estimators import tables
 from dims.estimators.tables.columns import parse_dates
@@ -255,7 +256,7 @@ def test_a_table_that_will_not_do_is_refused(tmp_path, text, said):
         read_as_init_does(path)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     content=st.binary(max_size=60)
     | st.text("ab1,;\"\n\t -.'|\0é", max_size=60).map(lambda text: text.encode("latin-1"))

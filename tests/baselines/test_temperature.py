@@ -11,6 +11,7 @@ from baseline_problems import class_data, linear_regression, network, randn, reg
 from torch import Tensor, nn
 
 import dims
+from cases import diagonal
 from conformance.likelihoods import check_likelihood
 from dims.baselines import deep_ensemble, temperature_scaling
 from dims.baselines.temperature import Tempered
@@ -46,8 +47,7 @@ def nll(surface: dims.LossSurface, rows: tuple[Tensor, Tensor], temperature: flo
     return float(nn.functional.cross_entropy(outputs, rows[1]))
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("truth", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(("truth", "outputs"), diagonal([0.5, 1.0, 4.0], [1, 3]))
 def test_a_known_temperature_is_found(outputs: int, truth: float) -> None:
     surface = classifier(outputs)
     rows = held_out(surface, truth, 40_000)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cases import first
 from speed.run import BenchSettings, run_bench
 from speed.scaling import fit_exponent
 from speed.solvers import measure
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.data
 SHORT = 2e-4  # of a trajectory: a hundred evaluations
 
 
-@pytest.mark.parametrize("task", ["dims", "rla"])
+@pytest.mark.parametrize("task", first(["rla", "dims"]))
 def test_all_solvers_follow_the_same_trajectories(task: str) -> None:
     pytest.importorskip("torchdiffeq")
     pytest.importorskip("torchode")

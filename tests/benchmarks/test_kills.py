@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 import kills
+from cases import slow
 
 SERIES = [
-    (2, 1, 6),
+    (1, 1, 6),
+    slow(2, 1, 6),
     pytest.param(50, 20, 12, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
 ]
 

@@ -219,7 +219,10 @@ def test_a_temperature_that_was_divided_out_is_found() -> None:
 
 
 @pytest.mark.usefixtures("on_noise")
-def test_all_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_of_it_on_noise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "RESAMPLES", 10)  # intervals are not looked at here
     folder, out = str(tmp_path / "runs"), str(tmp_path / "results")
     program.main(["cifar", "--quick", "--folder", folder, "--starts", "0", "1"])
     said = capsys.readouterr().out
@@ -277,6 +280,7 @@ def test_a_motion_that_runs_out_of_time_goes_on(tmp_path: Path) -> None:
     assert torch.equal(ends[0]["positions"], ends[1]["positions"])
 
 
+@pytest.mark.slow
 def test_a_killed_program_goes_on(tmp_path: Path) -> None:
     """SIGKILL in the middle of the motion, then the same command."""
     code = f"""

@@ -108,13 +108,15 @@ def test_far_inputs_keep_columns_and_move_rows() -> None:
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def few_columns(name: str, seed: int) -> Split:
+    def few_numbers(name: str, seed: int) -> Split:
         split = load_uci(name, seed)
-        fewer = {part: getattr(split, part)[:, :2] for part in ("train_inputs", "test_inputs")}
-        return replace(split, validation_inputs=split.validation_inputs[:, :2], **fewer)
+        parts = ("train", "validation", "test")
+        inputs = {f"{part}_inputs": getattr(split, f"{part}_inputs")[:60, :2] for part in parts}
+        targets = {f"{part}_targets": getattr(split, f"{part}_targets")[:60] for part in parts}
+        return replace(split, **inputs, **targets)
 
     for module in ("networks", "protocol"):
-        monkeypatch.setattr(f"uci_classification.{module}.load_uci", few_columns)
+        monkeypatch.setattr(f"uci_classification.{module}.load_uci", few_numbers)
         monkeypatch.setattr(f"uci_classification.{module}.HIDDEN", (2,))
     train_paper_networks("glass", 2, tmp_path, epochs=3)
     found = run_one("glass", "paper", 1, 2, tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,14 +16,11 @@ from test_store import make_posterior
 from typer.testing import CliRunner
 
 import dims
+from cases import examples
 from dims.commands import app
 from dims.sampling.store.manifest import MANIFEST, agree
 
-# Set DIMS_FUZZ_EXAMPLES for a longer hunt.
-fuzz = settings(
-    max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "200")),
-    suppress_health_check=[HealthCheck.too_slow],
-)
+fuzz = settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 
 WORD = st.text(st.characters(exclude_characters="/"), max_size=12)
 NUMBER = st.sampled_from(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,18 @@ def entry(tmp_path_factory) -> str:
     return f"{file}:problem"
 
 
+@pytest.fixture(scope="module")
+def fit_once() -> Callable[..., dims.Posterior]:
+    """What the command fits, kept: the network of an entry and its posterior stay the same."""
+    return functools.cache(sys.modules["dims.commands.sample"]._fit)
+
+
+@pytest.fixture
+def fitted(fit_once, monkeypatch) -> None:
+    """For tests of what comes after the fit, which takes far longer than a few draws."""
+    monkeypatch.setattr(sys.modules["dims.commands.sample"], "_fit", fit_once)
+
+
 def network() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 
@@ -64,7 +78,9 @@ def test_what_init_writes_can_be_sampled_and_resumed(entry, tmp_path):
     assert sample(entry, store, *dynamics, "--out", file)[0] == 2
 
 
-def test_saved_times_are_kept_in_the_store_and_the_file(entry, tmp_path):
+@pytest.mark.usefixtures("fitted")
+def test_saved_times_are_kept_in_the_store_and_the_file(entry, tmp_path, monkeypatch):
+    monkeypatch.setattr(followed, "FRAMES", 3)
     store, file = tmp_path / "run", tmp_path / "draws.safetensors"
     how = ("--method", "dims", "--friction", "2", "--max-time", "0.1", "--settle", "none")
     code, out, _ = sample(entry, store, *how, "--save-at", "0.02,0.05", "--out", file)
@@ -93,6 +109,7 @@ def test_init_keeps_what_is_there(tmp_path):
 FOLLOWED = ("--method", "dims", "--friction", "2", "--max-time", "0.1", "--settle", "none")
 
 
+@pytest.mark.usefixtures("fitted")
 def test_the_ways_of_the_first_draws_are_kept_and_end_where_the_draws_are(
     entry, tmp_path, monkeypatch
 ):
@@ -215,12 +232,14 @@ def test_a_file_that_fails_names_its_line(tmp_path):
         (["--engine", "spark"], "engine"),
     ],
 )
+@pytest.mark.usefixtures("fitted")
 def test_bad_input_is_exit_code_2(entry, tmp_path, more, said):
     code, _, error = sample(entry, tmp_path / "run", *more)
     assert code == 2
     assert said in error
 
 
+@pytest.mark.usefixtures("fitted")
 def test_another_run_in_the_store_is_exit_code_2(entry, tmp_path):
     assert sample(entry, tmp_path / "run")[0] == 0
     code, _, error = sample(entry, tmp_path / "run", "--seed", "1")
@@ -228,6 +247,7 @@ def test_another_run_in_the_store_is_exit_code_2(entry, tmp_path):
     assert "holds another run: seed is 0 there and 1 here; give the same values" in error
 
 
+@pytest.mark.usefixtures("fitted")
 def test_failed_draws_are_exit_code_3_until_they_are_retried(entry, tmp_path, monkeypatch):
     store = tmp_path / "run"
     monkeypatch.setattr(Work, "compute", failing({1}))
@@ -248,6 +268,7 @@ def test_failed_draws_are_exit_code_3_until_they_are_retried(entry, tmp_path, mo
         (MemoryLimitError("draws: 9 at once need 1 TB"), 2, "draws: 9 at once"),
     ],
 )
+@pytest.mark.usefixtures("fitted")
 def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, error, code, said):
     def stop(self, job, report=None):
         raise error

@@ -10,6 +10,7 @@ import torch
 from curvature_surfaces import LIKELIHOODS, NETWORKS, dense_ggn, dense_hessian, surface_of
 from torch import nn
 
+from cases import diagonal
 from dims.curvature import fit_curvature
 from dims.curvature.full import _square_roots
 from dims.model.likelihoods import Gaussian
@@ -22,9 +23,9 @@ def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
     return float((actual.double() - expected).norm() / expected.norm())
 
 
-@pytest.mark.parametrize("kind", ["ggn", "hessian"])
-@pytest.mark.parametrize("likelihood", list(LIKELIHOODS))
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "likelihood", "kind"), diagonal(list(NETWORKS), list(LIKELIHOODS), ["ggn", "hessian"])
+)
 def test_every_structure_is_exact_in_float64(name: str, likelihood: str, kind: str) -> None:
     surface = surface_of(name, likelihood)
     theta = surface.initial + 0.3
@@ -36,8 +37,9 @@ def test_every_structure_is_exact_in_float64(name: str, likelihood: str, kind: s
     assert relative_error(diagonal, expected.diagonal().diag()) < 1e-12
 
 
-@pytest.mark.parametrize("kind", ["ggn", "hessian"])
-@pytest.mark.parametrize("structure", ["full", "diagonal", "low_rank"])
+@pytest.mark.parametrize(
+    ("structure", "kind"), diagonal(["full", "diagonal", "low_rank"], ["ggn", "hessian"])
+)
 def test_float32_stays_float32_and_close(structure: str, kind: str) -> None:
     surface = surface_of("cnn", "categorical", torch.float32)
     curvature = fit_curvature(surface, surface.initial, structure, kind)
@@ -51,8 +53,9 @@ def test_float32_stays_float32_and_close(structure: str, kind: str) -> None:
     assert precision.color(noise).dtype == precision.solve(noise).dtype == torch.float32
 
 
-@pytest.mark.parametrize("kind", ["ggn", "hessian"])
-@pytest.mark.parametrize("structure", ["full", "diagonal", "low_rank"])
+@pytest.mark.parametrize(
+    ("structure", "kind"), diagonal(["full", "diagonal", "low_rank"], ["ggn", "hessian"])
+)
 def test_a_tiny_memory_budget_changes_nothing(structure: str, kind: str) -> None:
     surface = surface_of("mlp", "categorical")
     small = surface_of("mlp", "categorical", memory_budget=4096)

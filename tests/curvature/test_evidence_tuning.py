@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cases import diagonal
 from dims.curvature import fit_curvature
 from dims.curvature.evidence import EvidenceFit, log_marginal_likelihood, tune_evidence
 from dims.errors import EvidenceWarning, IndefiniteHessianWarning
@@ -65,8 +66,10 @@ def evidence_on_grid(
     return prior - misfit - 0.5 * precisions.log().sum(-1)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-@pytest.mark.parametrize("kind", [(Bernoulli(), 1), (Categorical(), 3), (Gaussian(0.5), 2)])
+KINDS = [(Gaussian(0.5), 2), (Bernoulli(), 1), (Categorical(), 3)]
+
+
+@pytest.mark.parametrize(("kind", "structure"), diagonal(KINDS, list(STRUCTURES)))
 def test_tuned_values_are_the_best_of_a_fine_grid(
     kind: tuple[Likelihood, int], structure: str
 ) -> None:
@@ -92,8 +95,7 @@ def test_tuned_values_are_the_best_of_a_fine_grid(
     assert fit.log_marginal_likelihood == again
 
 
-@pytest.mark.parametrize("groups", ["layer", "tensor"])
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize(("structure", "groups"), diagonal(list(STRUCTURES), ["layer", "tensor"]))
 def test_groups_are_at_a_stationary_point_above_the_scalar_optimum(
     structure: str, groups: str
 ) -> None:

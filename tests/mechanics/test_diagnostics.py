@@ -11,6 +11,7 @@ from torch import Tensor
 
 import dims
 import problems
+from cases import diagonal
 from dims.mechanics.diagnostics import theorem_bounds
 
 
@@ -28,17 +29,20 @@ def short_path(friction: float = 0.3, rows: int = 4) -> dims.Trajectories:
     )
 
 
+SURFACES = {
+    "sphere": (problems.sphere, [1.0, 0.0, 0.0]),
+    "two basins": (problems.two_basins, [-1.0, 0.0]),
+}
+
+
 @pytest.mark.parametrize(
-    ("surface", "start"),
-    [(problems.sphere(), [1.0, 0.0, 0.0]), (problems.two_basins(), [-1.0, 0.0])],
-    ids=["sphere", "two basins"],
+    ("name", "friction", "time"), diagonal(list(SURFACES), [0.1, 1.0], [0.2, 5.0])
 )
-@pytest.mark.parametrize("friction", [0.1, 1.0])
-@pytest.mark.parametrize("time", [0.2, 5.0])
 @pytest.mark.usefixtures("unchecked")
-def test_the_bounds_hold_on_trajectories(surface, start, friction, time):
+def test_the_bounds_hold_on_trajectories(name, friction, time):
+    build, start = SURFACES[name]
     path = dims.integrate(
-        surface,
+        build(),
         torch.tensor(start, dtype=torch.float64),
         3 * randn(6, len(start)),
         dynamics=dims.dissipative(1.0, friction),

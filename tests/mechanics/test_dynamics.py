@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 from torch import Tensor
 
 import dims
+from cases import examples
 from dims import ConstantFriction, Friction, SpeedFriction
 from dims.mechanics.geometry import kinetic_energy
 
@@ -110,7 +111,7 @@ durations = st.floats(0, 1e3)
 
 
 @pytest.mark.parametrize("friction", FRICTIONS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(kinetic=energies, first=durations, second=durations)
 def test_decay_is_a_flow(friction: Friction, kinetic, first, second):
     """decay(s + t) = decay(s)·decay(t from where s led)."""

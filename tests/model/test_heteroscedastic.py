@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from cases import first
 from dims.model.likelihoods.base import second_derivative
 from dims.model.training import Training, perceptron, train
 
@@ -156,7 +157,7 @@ def test_the_evidence_agrees_with_quadrature() -> None:
 @pytest.mark.filterwarnings("ignore:θ. is not a minimum")
 @pytest.mark.parametrize(
     "structure",
-    ["full", "diagonal", pytest.param("low_rank", marks=pytest.mark.slow), "kronecker"],
+    first(["diagonal", "full", "low_rank", "kronecker"]),
 )
 def test_it_goes_all_the_way(structure: str, tmp_path: Path) -> None:
     x, y, _ = two_levels(60)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
+from cases import examples
 from dims.model.parameters import ParameterVector
 
 
@@ -45,7 +46,7 @@ def test_the_vector_is_that_of_torch_and_comes_back_as_the_same_tensors(dtype):
     assert set(pieces) == dict(model.named_parameters()).keys()  # buffers are no part of it
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     shapes=st.lists(st.lists(st.integers(1, 4), max_size=3), min_size=1, max_size=5),
     rows=st.integers(1, 3),

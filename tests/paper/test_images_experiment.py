@@ -206,7 +206,7 @@ def test_distributions_are_those_of_the_averaged_predictive() -> None:
 SMALL = replace(
     ImageSettings(),
     training=Training(epochs=2, batch_size=64),
-    train_images=300,
+    train_images=100,
     test_images=60,
 )
 
@@ -280,7 +280,7 @@ def test_all_images_count_as_few_points(tmp_path: Path) -> None:
         early=0.002,
     )
     run = parts.run_part(SMALL, full, tmp_path).to_json()
-    assert run["points"] == 300
+    assert run["points"] == SMALL.train_images
     assert [row["method"] for row in run["rows"]] == [
         "MAP",
         "DiMS full",
@@ -310,11 +310,11 @@ def test_a_growing_part_of_the_images_says_how_the_energy_jumps(tmp_path: Path) 
     )
     run = parts.run_part(SMALL, full, tmp_path).to_json()
     first, last = run["rows"][1:]
-    assert (first["images"], last["images"]) == (60, 300)
+    assert (first["images"], last["images"]) == (60, SMALL.train_images)
     assert first["energy_jump"] == [0.0, 0.0]
     kept = load_file(tmp_path / "draws/mnist_0_growing_dims-growing_0.002.safetensors")
     images = ImageRun(SMALL, tmp_path, "x", None)
-    few = torch.randperm(300, generator=torch.Generator().manual_seed(0))[:60]
+    few = torch.randperm(SMALL.train_images, generator=torch.Generator().manual_seed(0))[:60]
 
     @torch.no_grad()
     def loss(theta: Tensor, rows: Tensor | slice) -> float:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from cases import slow
 from dims.sampling.certificate import Certificates, Verdict, certify
 from dims.sampling.settle import settle
 from problems import snelson, sphere, two_basins
@@ -197,7 +198,7 @@ def regression(loss_scale: float = 1.0, dtype: torch.dtype = torch.float64) -> d
     return dims.LossSurface(model, data, dims.Gaussian(0.01), 0.1, loss_scale=loss_scale)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])
+@pytest.mark.parametrize("scale", [slow(1.0), 1e-3, slow(50.0)])
 def test_a_draw_at_rest_in_stiff_directions_is_a_minimum_whatever_the_unit_of_the_loss(scale):
     surface = regression(scale)
     bottom = settle(regression(), surface.initial.unsqueeze(0), "full").positions

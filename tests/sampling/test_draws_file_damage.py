@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import random
 import struct
@@ -19,13 +18,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import dims
+from cases import examples
 from dims.sampling.draws import storage
 from dims.sampling.draws.header import parse_header
 from draws_problems import assert_same, draws_of, mlp, problem
 
-# Set DIMS_FUZZ_EXAMPLES for a longer hunt.
 fuzz = settings(
-    max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "200")),
+    max_examples=examples(200),
     suppress_health_check=[HealthCheck.too_slow],
 )
 

@@ -19,6 +19,7 @@ from test_store import assert_same, chunks, make_posterior
 from typer.testing import CliRunner
 
 import dims
+from cases import slow
 from dims.commands import app
 from dims.mechanics.batch import Progress
 from dims.sampling.engine import Job, Work
@@ -154,7 +155,7 @@ class Killer(threading.Thread):
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     "kills",
-    [pytest.param(2), pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
+    [slow(2), pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
 )
 def test_killed_workers_lose_and_double_nothing(posterior, quiet, tmp_path, kills):
     store = tmp_path / "killed"

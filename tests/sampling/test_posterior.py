@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from cases import diagonal
 from dims.errors import NotAMinimumWarning
 
 
@@ -183,8 +184,7 @@ def zoo() -> dict[str, tuple[nn.Module, object, Tensor]]:
 
 
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", list(zoo()))
+@pytest.mark.parametrize(("name", "dtype"), diagonal(list(zoo()), [torch.float32, torch.float64]))
 def test_every_kind_of_network_goes_all_the_way(name, dtype):
     model, inputs, labels = zoo()[name]
     model = model.to(dtype).eval()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -61,10 +62,17 @@ def assert_same(one: dims.Draws, other: dims.Draws) -> None:
     assert one.settings == other.settings
 
 
-@pytest.fixture
-def finished(posterior, tmp_path) -> tuple[Path, dims.Draws]:
-    store = tmp_path / "run"
+@pytest.fixture(scope="module")
+def made_once(posterior, tmp_path_factory) -> tuple[Path, dims.Draws]:
+    store = tmp_path_factory.mktemp("made") / "run"
     return store, sample(posterior, store)
+
+
+@pytest.fixture
+def finished(made_once, tmp_path) -> tuple[Path, dims.Draws]:
+    """A copy of the run, to do with as one likes."""
+    store, draws = made_once
+    return Path(shutil.copytree(store, tmp_path / "run")), draws
 
 
 def test_a_store_holds_the_draws_in_chunks(posterior, finished):

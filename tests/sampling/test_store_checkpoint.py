@@ -11,6 +11,7 @@ from old_problem import Stop
 from test_store import COUNT, assert_same, make_posterior, sample
 
 import dims
+from cases import first
 from dims.sampling.draws.storage import read, write
 
 PARTIAL = "partial_00000.safetensors"
@@ -37,7 +38,7 @@ def stopped(posterior: dims.Posterior, store: Path, at: int, **more) -> None:
         run(posterior, store, Stop(at), **more)
 
 
-@pytest.mark.parametrize("how", [{}, {"solver": "dopri5"}, {"tolerance": 1e-3}], ids=str)
+@pytest.mark.parametrize("how", first([{}, {"solver": "dopri5"}, {"tolerance": 1e-3}]), ids=str)
 def test_a_chunk_goes_on_where_it_stopped_with_the_same_bits(posterior, tmp_path, how):
     whole = Stop(-1)
     draws = run(posterior, tmp_path / "quiet", whole, **how)

@@ -13,6 +13,7 @@ import torch
 from test_store import assert_same, chunks, make_posterior, sample
 
 import dims
+from cases import slow
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def fill(place: Path, leave: int) -> Path:
     return ballast
 
 
-@pytest.mark.parametrize(("leave", "kept"), [(0, 0), (4096, 0), (8192, 1), (12288, 2)])
+@pytest.mark.parametrize(("leave", "kept"), [(0, 0), slow(4096, 0), (8192, 1), slow(12288, 2)])
 def test_a_full_disk_says_so_and_the_run_goes_on_when_there_is_room(
     posterior, draws, small_disk, leave, kept
 ):

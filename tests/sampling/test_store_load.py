@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -23,10 +24,17 @@ def posterior() -> dims.Posterior:
     return make_posterior()
 
 
-@pytest.fixture
-def finished(posterior, tmp_path) -> tuple[Path, dims.Draws]:
-    store = tmp_path / "run"
+@pytest.fixture(scope="module")
+def made_once(posterior, tmp_path_factory) -> tuple[Path, dims.Draws]:
+    store = tmp_path_factory.mktemp("made") / "run"
     return store, sample(posterior, store)
+
+
+@pytest.fixture
+def finished(made_once, tmp_path) -> tuple[Path, dims.Draws]:
+    """A copy of the run, to do with as one likes."""
+    store, draws = made_once
+    return Path(shutil.copytree(store, tmp_path / "run")), draws
 
 
 def network() -> nn.Module:

@@ -65,8 +65,8 @@ def chunk(store: Path) -> bytes:
     ("number", "how"),
     [
         (signal.SIGINT, {}),
-        (signal.SIGTERM, {"solver": "dopri5", "max_time": 0.6}),
-        (signal.SIGHUP, {"save_at": (0.5,)}),
+        pytest.param(signal.SIGTERM, {"solver": "dopri5", "max_time": 0.6}, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, {"save_at": (0.5,)}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

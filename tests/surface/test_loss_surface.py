@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import dims
+from cases import diagonal
 
 Loss = Callable[[Tensor], Tensor]
 
@@ -139,8 +140,7 @@ def plain(
     return value.detach(), gradient.detach(), product
 
 
-@pytest.mark.parametrize("budget", [2**30, 2000, 1])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "budget"), diagonal(CASES, [2**30, 2000, 1]))
 def test_value_gradient_and_hvp_whatever_the_budget(name, budget):
     model, inputs, targets, likelihood, loss = case(name)
     surface = dims.LossSurface(model, (inputs, targets), likelihood, PRIOR, memory_budget=budget)
@@ -207,8 +207,9 @@ def wide(kind: str) -> tuple[nn.Module, tuple[Tensor, Tensor], str]:
     return model.double(), (randn(500, 1, 6, 6), labels(500, 3)), "classification"
 
 
-@pytest.mark.parametrize("kind", ["mlp", "cnn"])
-@pytest.mark.parametrize("method", ["value", "value_and_grad", "grad_and_hvp"])
+@pytest.mark.parametrize(
+    ("method", "kind"), diagonal(["value", "value_and_grad", "grad_and_hvp"], ["mlp", "cnn"])
+)
 @pytest.mark.usefixtures("unchecked")
 def test_memory_is_bounded_by_the_budget_and_not_by_the_data(kind, method):
     """Beyond what all rows need for one point, the tensors alive stay within the budget."""

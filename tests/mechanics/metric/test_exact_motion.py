@@ -12,6 +12,7 @@ from scipy.integrate import simpson, solve_ivp
 from torch import Tensor
 
 import dims
+from cases import diagonal, slow
 from dims.mechanics.metric import moving
 from dims.mechanics.solvers.base import Solver
 
@@ -60,24 +61,25 @@ ISOTROPIC = {
 }
 
 
+FORCES = {
+    "gravity": dims.gravitational(1.0),
+    "constant friction": dims.damped(1.0, 0.6),
+    "friction by speed": dims.dissipative(1.0, 0.6),
+}
+
+
 @pytest.mark.parametrize(
-    "dynamics",
-    [dims.gravitational(1.0), dims.damped(1.0, 0.6), dims.dissipative(1.0, 0.6)],
-    ids=["gravity", "constant friction", "friction by speed"],
+    ("frame", "forces"), diagonal(["as given", "softened", "refreshed"], list(FORCES))
 )
-@pytest.mark.parametrize(
-    ("name", "refreshed"),
-    [("as given", False), ("softened", False), ("softened", True)],
-    ids=["as given", "softened", "refreshed"],
-)
-def test_angular_momentum(name, dynamics, refreshed, monkeypatch):
+def test_angular_momentum(frame, forces, monkeypatch):
     """In the frame the surface is round: φ∧φ' is conserved, and friction takes exp(−∫η dt) of it.
 
     Nothing on a quadratic makes a row refresh; where a clock does, F stays the same.
     """
+    dynamics, refreshed = FORCES[forces], frame == "refreshed"
     if refreshed:
         monkeypatch.setattr(moving, "_unexplained_turn", lambda before, after, step: step)
-    problem = quadratic(ISOTROPIC[name], level=2.0)
+    problem = quadratic(ISOTROPIC["softened" if refreshed else frame], level=2.0)
     start, speed = randn(3, 4), 2 * randn(3, 4, seed=1)
     times = torch.linspace(0, 1, 11, dtype=torch.float64)
     path = dims.integrate(
@@ -221,7 +223,13 @@ DYNAMICS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "rank"), [*((name, 4) for name in DYNAMICS), ("friction by speed", 2)]
+    ("name", "rank"),
+    [
+        ("geodesic", 4),
+        slow("constant friction", 4),
+        slow("friction by speed", 4),
+        ("friction by speed", 2),
+    ],
 )
 def test_between_refreshes_it_is_the_motion_with_a_constant_metric(name, rank):
     """With rank 2 the directions come from sweeps; the gap of the spectrum makes them exact."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import dims
 import problems
+from cases import first, slow
 from dims import Status
 from dims.mechanics.motion import Motion
 
@@ -53,11 +54,11 @@ def problem(name: str) -> tuple[dims.Surface | dims.LossSurface, Tensor, dims.Mo
 @pytest.mark.parametrize(
     ("name", "solver"),
     [
-        ("ring", "rattle"),
-        ("deep linear", "rattle"),
+        slow("ring", "rattle"),
+        slow("deep linear", "rattle"),
         ("network", "rattle"),
         ("ring", "dopri5"),
-        pytest.param("network", "dopri5", marks=pytest.mark.slow),
+        slow("network", "dopri5"),
     ],
 )
 def test_a_row_is_the_same_alone_and_in_a_batch(name, solver):
@@ -95,7 +96,8 @@ def test_what_is_random_depends_on_the_seed_and_the_number_of_the_row():
     torch.testing.assert_close(path.start_kinetic_energy[0], path.start_kinetic_energy[1])
 
 
-def test_another_tolerance_hardly_changes_when_rows_refresh(monkeypatch):
+@pytest.mark.parametrize(("exact", "max_time"), [(3e-5, 0.5), slow(1e-5, 0.8)])
+def test_another_tolerance_hardly_changes_when_rows_refresh(exact, max_time, monkeypatch):
     times: list[tuple[int, float]] = []
     refresh = dims.MovingMetric.refresh
 
@@ -114,12 +116,12 @@ def test_another_tolerance_hardly_changes_when_rows_refresh(monkeypatch):
             randn(4, 2),
             tolerance=tolerance,
             metric=OFTEN,
-            max_time=0.8,
+            max_time=max_time,
         )
         assert path.status == [Status.FINISHED] * 4
         return [sorted(when for row, when in times if row == each) for each in range(4)]
 
-    coarse, fine, exact = (refreshed(tolerance) for tolerance in (1e-2, 1e-4, 1e-5))
+    coarse, fine, exact = (refreshed(tolerance) for tolerance in (1e-2, 1e-4, exact))
     assert sum(map(len, coarse)) >= 4
     # A row refreshes at the end of a step, of which the coarse run makes a dozen in that time; its
     # last refresh may come after the end.
@@ -138,7 +140,7 @@ def bent(theta: Tensor) -> Tensor:
     return 50 * (theta[1] - theta[0].square()).square() + 0.5 * theta.square().sum()
 
 
-@pytest.mark.parametrize("solver", ["rattle", "dopri5"])
+@pytest.mark.parametrize("solver", first(["rattle", "dopri5"]))
 def test_a_poisoned_row_never_touches_others(solver):
     """Rows that run into NaN, and rows that begin with enormous velocities."""
     surface, start = dims.Surface(cliff), vector(0.0, 0.0)

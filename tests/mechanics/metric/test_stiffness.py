@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import dims
+from cases import first, slow
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
@@ -49,12 +50,11 @@ def quadratic_path(
 @pytest.mark.parametrize(
     ("spectrum", "away", "floor"),
     [
-        ("evenly spread", False, 1.0),
-        ("evenly spread", False, 10.0),
-        ("evenly spread", True, 10.0),
-        ("five stiff", True, 10.0),
+        pytest.param("evenly spread", False, 1.0, id="softened to δ"),
+        slow("evenly spread", False, 10.0, id="softened to 10δ"),
+        slow("evenly spread", True, 10.0, id="from a slope"),
+        slow("five stiff", True, 10.0, id="five stiff, from a slope"),
     ],
-    ids=["softened to δ", "softened to 10δ", "from a slope", "five stiff, from a slope"],
 )
 def test_rotated_quadratics_of_any_condition_take_as_many_steps(spectrum, away, floor):
     paths = [quadratic_path(spectrum, condition, floor, away=away) for condition in CONDITIONS]
@@ -102,7 +102,7 @@ VALLEYS = {
 }
 
 
-@pytest.mark.parametrize("name", list(VALLEYS))
+@pytest.mark.parametrize("name", first(list(VALLEYS)))
 def test_a_bent_and_narrow_valley_is_followed(name):
     """The stiff direction turns along the way, and one frame would be wrong after a while."""
     surface, away, start, velocity = VALLEYS[name]
@@ -128,6 +128,7 @@ def test_a_bent_and_narrow_valley_is_followed(name):
     assert euclidean.end_time.max() < 2.5
 
 
+@pytest.mark.slow
 def test_the_particle_goes_round_where_softened_walls_still_turn_it():
     """A wall of curvature f turns a particle of energy T in a bend of radius r if f·r² ≫ T."""
     surface, _, start, velocity = VALLEYS["ring"]

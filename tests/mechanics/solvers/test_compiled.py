@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from cases import slow
 from dims.mechanics.batch import batch_sizes, fitting_size
 
 # In a process of its own: the shape checks of the tests cannot be traced by the compiler.
@@ -28,7 +29,7 @@ surface = dims.LossSurface(
 )
 rows = json.loads(sys.argv[2])
 velocity = torch.randn(rows, surface.size, dtype=torch.float64)
-# Some rows are slow, so that they end at different times and a batch of more than 16 shrinks.
+# Some rows are slow, so that they end at different times and a batch of more than four shrinks.
 velocity *= torch.linspace(0.1, 2.0, rows, dtype=torch.float64).unsqueeze(-1)
 plain, compiled = (
     dims.integrate(surface, surface.initial, velocity, max_time=1.0, compile=how)
@@ -46,11 +47,12 @@ print(json.dumps({
 @pytest.mark.parametrize(
     ("memory_budget", "rows"),
     [
-        (None, 16),
-        pytest.param(2**13, 16, marks=pytest.mark.slow),  # the compiler takes most of the time
-        pytest.param(None, 40, marks=pytest.mark.slow),
+        # The compiler takes most of the time, once for each size of a batch; four rows are one.
+        pytest.param(None, 4, id="whole step"),
+        slow(None, 16, id="sixteen rows"),
+        slow(2**13, 16, id="gradient in pieces"),
+        slow(None, 40, id="shrinking"),
     ],
-    ids=["whole step", "gradient in pieces", "shrinking"],
 )
 def test_a_compiled_run_is_the_same_run(memory_budget: int | None, rows: int) -> None:
     command = [sys.executable, "-c", PROGRAM, json.dumps(memory_budget), json.dumps(rows)]

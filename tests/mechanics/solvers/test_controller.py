@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cases import examples
 from dims.mechanics.geometry import dot
 from dims.mechanics.solvers.gradient_history import GradientHistory
 
@@ -49,7 +50,7 @@ def turned(curve: Curve, now: float, later: float) -> float:
     return math.atan2(cross, float(a @ b))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     count=st.integers(1, 3),
     coefficients=st.lists(st.floats(-3, 3), min_size=6, max_size=6),

@@ -22,6 +22,7 @@ def ends(path: dims.Trajectories, start: Tensor) -> dict[str, Tensor]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("seed", [0, 1], ids=["same velocities", "other velocities"])
 def test_rattle_ends_where_a_tight_dopri5_does(seed):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import dims
+from cases import slow
 from dims.mechanics.solvers.friction import friction_factor
 from dims.mechanics.solvers.rattle import Rattle
 
@@ -41,7 +42,7 @@ def exact_loss(time: float, speed: float) -> float:
     return -length * SLOPE / math.sqrt(1 + SLOPE**2)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("parts", [slow(1), 2, slow(4)])
 def test_a_steady_fall_is_faster_by_the_stated_part(parts):
     """(ηh)²/(32·parts²), and (ηh)²/8 for friction alone."""
     start = TERMINAL * (1 - 1e-9)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dims
+from cases import examples
 from dims.mechanics.dynamics import Dynamics
 from dims.mechanics.geometry import project_to_tangent
 from dims.mechanics.ledger import Ledger, Moment, energy_violation, tangent_moment
@@ -132,7 +133,7 @@ states = st.lists(
     "dynamics",
     [dims.geodesic(), dims.gravitational(2.0), dims.damped(2.0, 0.1), dims.dissipative(0.5, 0.1)],
 )
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(moments=states)
 def test_violation_is_its_definition_and_never_understated(dynamics, moments):
     exact = brute_violation(moments, dynamics)
@@ -175,7 +176,7 @@ vectors = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3).map(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(velocity=vectors, gradient=vectors, climb=st.floats(-1e3, 1e3))
 def test_projection_lands_on_the_tangent_plane_and_adds_no_energy(velocity, gradient, climb):
     """The nearest tangent vector, by solving the normal equations densely."""

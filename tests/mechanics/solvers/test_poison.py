@@ -12,6 +12,7 @@ from torch import Tensor
 
 import dims
 import problems
+from cases import diagonal
 from dims import Status
 from dims.mechanics.batch import Options, Outcome, run
 from dims.mechanics.dynamics import dissipative
@@ -24,6 +25,13 @@ POISON = {
     "enormous velocity": (0.5, 1e9),
     "beyond all numbers": (0.5, 1e200),
     "NaN position": (math.nan, 0.1),
+}
+
+
+SURFACES = {
+    "bowl": dims.Surface(bowl),
+    "sphere": problems.sphere(),
+    "wall of infinities": dims.Surface(wall_of_infinities),
 }
 
 
@@ -40,15 +48,11 @@ def go(surface: dims.Surface, position: Tensor, velocity: Tensor, solver: str) -
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(
-    "surface",
-    [dims.Surface(bowl), problems.sphere(), dims.Surface(wall_of_infinities)],
-    ids=["bowl", "sphere", "wall of infinities"],
-)
+@pytest.mark.parametrize(("name", "solver"), diagonal(list(SURFACES), SOLVERS))
 @pytest.mark.usefixtures("unchecked")
-def test_healthy_rows_are_those_of_a_batch_without_poison(surface, solver):
+def test_healthy_rows_are_those_of_a_batch_without_poison(name, solver):
     """All poisons at once, between the healthy rows; on surfaces without chaos."""
+    surface = SURFACES[name]
     angles = torch.linspace(0, 6, HEALTHY, dtype=torch.float64)
     position = torch.stack([angles.cos(), angles.sin()], dim=-1)
     velocity = 0.3 * randn(HEALTHY, K)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import struct
 import tracemalloc
 from pathlib import Path
@@ -12,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import examples
 from dims_paper.datasets.idx import load_idx
 from dims_paper.datasets.images import load_images
 
-# Set DIMS_FUZZ_EXAMPLES for a longer hunt.
-fuzz = settings(max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "300")), deadline=None)
+fuzz = settings(max_examples=examples(300), deadline=None)
 
 
 def idx_bytes(*shape: int, body: bytes | None = None, magic: bytes = b"\0\0\x08") -> bytes:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import examples
 from dims_paper.datasets.banana import load_banana
 from dims_paper.datasets.snelson import load_snelson
 from dims_paper.datasets.splits import Split
 from dims_paper.datasets.text import read_labelled, read_matrix
 from dims_paper.datasets.uci import load_uci
 
-# Set DIMS_FUZZ_EXAMPLES for a longer hunt.
-fuzz = settings(max_examples=int(os.environ.get("DIMS_FUZZ_EXAMPLES", "300")), deadline=None)
+fuzz = settings(max_examples=examples(300), deadline=None)
 
 field = st.one_of(
     st.sampled_from(["0", "1", "2", "1.5", "-3e2", "", "nan", "1e999", "1_0", "b", " "]),

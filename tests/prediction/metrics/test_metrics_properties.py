@@ -15,9 +15,10 @@ from metrics_problems import (
     random_regression,
 )
 
+from cases import examples
 from dims import metrics
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=examples(40), deadline=None)
 seeds = st.integers(0, 10_000)
 scales = st.sampled_from([0.1, 1.0, 5.0, 100.0])
 
