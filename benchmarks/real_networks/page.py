@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dims_paper.cache import read_json
+from tables import filled, markdown
 
 Scores = dict[str, Any]
 
@@ -24,24 +25,13 @@ def write(results: Path, page: Path) -> None:
             found = read_json(path)
             makers = LENET if "budgets" in found else CIFAR
             for part, make in makers.items():
-                text = _filled(text, f"{name} {part}", make(found))
+                text = filled(text, f"{name} {part}", make(found))
             if "methods" in found:
                 figure(found, page.parent / "images" / f"real_networks_{name}.svg")
                 corruption_figure(
                     found, page.parent / "images" / f"real_networks_{name}_corruptions.svg"
                 )
     page.write_text(text, encoding="utf-8")
-
-
-def _filled(text: str, place: str, content: str) -> str:
-    begin, end = f"<!-- begin: {place} -->", f"<!-- end: {place} -->"
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _methods(found: Scores) -> str:
@@ -61,7 +51,7 @@ def _methods(found: Scores) -> str:
         if row["kind"] != "pilot" and row["name"] != "ensemble of 1"
     ]
     head = ["method", "network", "draws", "GPU-s", "accuracy", "NLL", "ECE", *map(_head, names)]
-    return table(head, rows)
+    return markdown(head, rows)
 
 
 def _differences(found: Scores) -> str:
@@ -78,7 +68,7 @@ def _differences(found: Scores) -> str:
         ]
         for pair in pairs
     ]
-    return table(["ours", "less", *(_head(column) for column in columns)], rows)
+    return markdown(["ours", "less", *(_head(column) for column in columns)], rows)
 
 
 def _short(name: str) -> str:
@@ -118,7 +108,7 @@ def _corrupted(found: Scores) -> str:
         if "corrupted" in row and row["name"] not in ("ensemble of 1", "ensemble of 2")
         for column in ("accuracy", "nll", "ece")
     ]
-    return table(["method", "mean over kinds", *(f"strength {n}" for n in range(1, 6))], rows)
+    return markdown(["method", "mean over kinds", *(f"strength {n}" for n in range(1, 6))], rows)
 
 
 def _precisions(found: Scores) -> str:
@@ -135,7 +125,7 @@ def _precisions(found: Scores) -> str:
         for row in probe["gradients"]
     ]
     head = ["convolutions", f"seconds for {probe['images']} images", "error of the gradient at θ*"]
-    return table([*head, "away from it", "error of L at θ*", "away from it"], rows)
+    return markdown([*head, "away from it", "error of L at θ*", "away from it"], rows)
 
 
 def _lenet_rows(found: Scores) -> str:
@@ -157,7 +147,7 @@ def _lenet_rows(found: Scores) -> str:
         if row["draws"] == most or (row["name"].startswith("ens") and row["draws"] in (1, 5))
     ]
     head = ["", "t", "draws", "GPU-s", "accuracy", "NLL", "ECE", *map(_head, names)]
-    return table(head, rows)
+    return markdown(head, rows)
 
 
 def _budgets(found: Scores) -> str:
@@ -180,7 +170,7 @@ def _budgets(found: Scores) -> str:
         for row in found["budgets"]
     ]
     head = ["training", "budget", "GPU-s", "draws that fit", "t", "their GPU-s"]
-    return table([*head, "NLL, draws − ensemble"], rows)
+    return markdown([*head, "NLL, draws − ensemble"], rows)
 
 
 Maker = Callable[[Scores], str]

@@ -56,6 +56,8 @@ def _table(
         rows.append([*row, f"{cost(splits, ours, theirs):.2f}"])
         if protocol != "class":
             ranks.append(_ranks(splits, names))
+    if not ranks:  # classes have been left out, and nothing else
+        return markdown(head, rows)
     rank = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
     lines = f"Mean rank by NLL, all classes: {rank}\n{counts(results, ours, theirs, network)}"
     return f"{markdown(head, rows)}\n\n{lines}"

@@ -84,8 +84,8 @@ def summary(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def cost(splits: Sequence[Mapping[str, Any]], answer: str) -> list[float]:
-    """Seconds of an answer over those of the ensemble, of splits that ran without a pause."""
-    found = (split["seconds"] for split in splits)
+    """Seconds of an answer over those of the ensemble, of splits on a CPU without a pause."""
+    found = (split["seconds"] for split in splits if split["configuration"]["device"] == "cpu")
     return [s[answer] / s["ensemble"] for s in found if answer in s and "ensemble" in s]
 
 

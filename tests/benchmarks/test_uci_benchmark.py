@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import dims
+import uci_page
 from dims_paper.datasets.splits import Split
 from dims_paper.datasets.uci import load_uci
 from dims_paper.datasets.uci_regression import RegressionSplit
@@ -189,3 +190,9 @@ def test_paper_networks_are_trained_as_one_alone(tmp_path: Path) -> None:
     with torch.no_grad():
         loss = torch.nn.functional.cross_entropy(network(split.train_inputs), split.train_targets)
     assert float(loss) < 1.5  # the frequencies of the classes have 1.5
+
+
+def test_the_page_has_the_tables_of_the_finished_splits() -> None:
+    text = uci_page.PAGE.read_text(encoding="utf-8")
+    for place, content in uci_page.contents().items():
+        assert f"<!-- begin: {place} -->\n{content}\n<!-- end: {place} -->" in text, place

@@ -1,0 +1,47 @@
+"""Write the tables of docs/uci_benchmark.md from the files of finished splits.
+
+python uci_page.py          # in benchmarks/, after `python -m uci_regression` and the other one
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tables import filled
+from uci_classification.__main__ import CHOSEN_ON as CLASSIFICATION_CHOSEN_ON
+from uci_classification.__main__ import OUT as CLASSIFICATION
+from uci_classification.differences import table as differences
+from uci_regression.__main__ import CHOSEN_ON, OUT
+from uci_regression.counts import counts
+from uci_regression.published_table import read_results, summary, table
+
+PAGE = Path(__file__).parents[1] / "docs" / "uci_benchmark.md"
+
+
+def contents() -> dict[str, str]:
+    """What belongs at each place of the page."""
+    results = read_results(OUT)
+    found = {"regression": summary(results), "regression RMSE": table(results, "rmse")}
+    for answer in ("default", "held out"):
+        found[f"regression NLL, {answer}"] = table(results, "nll", answer)
+        found[f"regression counts, {answer}"] = _list(counts(results, answer, CHOSEN_ON))
+    whole = differences(CLASSIFICATION, CLASSIFICATION_CHOSEN_ON)
+    parts = whole.split("\n\n")  # table, lines, table, lines
+    for answer, rows, lines in zip(("default", "held out"), parts[::2], parts[1::2], strict=True):
+        found[f"classification, {answer}"] = f"{rows}\n\n{_list(lines)}"
+    return found
+
+
+def _list(lines: str) -> str:
+    return "\n".join(f"- {line}" for line in lines.splitlines())
+
+
+def main() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for place, content in contents().items():
+        text = filled(text, place, content)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
