@@ -187,6 +187,12 @@ LENET: dict[str, Maker] = {
 }
 
 
+def _shown(found: Scores) -> list[Scores]:
+    """All methods; an ensemble of one is the network."""
+    several = any(row["name"] == "ensemble of 2" for row in found["methods"])
+    return [row for row in found["methods"] if several or row["kind"] != "ensemble"]
+
+
 def figure(found: Scores, path: Path) -> None:
     """NLL against GPU-seconds, a curve for each method."""
     import matplotlib
@@ -195,12 +201,15 @@ def figure(found: Scores, path: Path) -> None:
     from matplotlib import pyplot
 
     curves: dict[str, list[tuple[float, float]]] = {}
-    for row in found["methods"]:
+    for row in _shown(found):
         if row["kind"] != "pilot":
             several = row["kind"] == "dims" and row["network"] is None
             start = "" if row["network"] is None else f", network {row['network']}"
             name = "dims, several networks" if several else row["kind"] + start
-            name += f", {row['draws']} draws" if row["kind"] == "dims" else ""
+            if row["name"].endswith(" weighted"):
+                name += ", weighted"
+            elif row["kind"] == "dims":
+                name += f", {row['draws']} draws"
             curves.setdefault(name, []).append((row["seconds"], row["nll"]))
     shown, axes = pyplot.subplots(figsize=(7, 4.5))
     kinds = list(dict.fromkeys(name.partition(", network")[0] for name in curves))
@@ -231,7 +240,7 @@ def corruption_figure(found: Scores, path: Path) -> None:
     from matplotlib import pyplot
 
     best: dict[str, Scores] = {}
-    for row in found["methods"]:
+    for row in _shown(found):
         known = best.get(row["kind"])
         better = known is None or row["held_out_nll"] < known["held_out_nll"]
         if "corrupted" in row and row["kind"] != "pilot" and better:
