@@ -1,4 +1,4 @@
-"""Write the tables of docs/uci_benchmark.md from the files of finished splits.
+"""Write the tables of docs/uci_benchmark.md and the README from the files of finished splits.
 
 python uci_page.py          # in benchmarks/, after `python -m uci_regression` and the other one
 """
@@ -6,8 +6,9 @@ python uci_page.py          # in benchmarks/, after `python -m uci_regression` a
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
-from tables import filled
+from tables import filled, markdown
 from uci_classification.__main__ import CHOSEN_ON as CLASSIFICATION_CHOSEN_ON
 from uci_classification.__main__ import OUT as CLASSIFICATION
 from uci_classification.differences import table as differences
@@ -15,7 +16,13 @@ from uci_regression.__main__ import CHOSEN_ON, OUT
 from uci_regression.counts import counts
 from uci_regression.published_table import read_results, summary, table
 
-PAGE = Path(__file__).parents[1] / "docs" / "uci_benchmark.md"
+ROOT = Path(__file__).parents[1]
+PAGE, README = ROOT / "docs" / "uci_benchmark.md", ROOT / "README.md"
+SHOWN = {
+    "the network": "network",
+    "deep ensemble of 5, tuned": "ensemble",
+    "dims, from one network": "default",
+}
 
 
 def contents() -> dict[str, str]:
@@ -32,6 +39,26 @@ def contents() -> dict[str, str]:
     return found
 
 
+def readme() -> str:
+    """The mean NLL of the network, the ensemble and the default answer on each set."""
+    results = {name: splits for name, splits in read_results(OUT).items() if len(splits) > 1}
+    head = ["", *(name.removesuffix("_red") for name in results)]
+    means = {
+        label: [fmean(s["scores"][answer]["nll"] for s in splits) for splits in results.values()]
+        for label, answer in SHOWN.items()
+    }
+    best = [min(column) for column in zip(*means.values(), strict=True)]
+    rows = [
+        [label, *(_bold(m, m == b) for m, b in zip(row, best, strict=True))]
+        for label, row in means.items()
+    ]
+    return markdown(head, rows)
+
+
+def _bold(value: float, is_best: bool) -> str:
+    return f"**{value:.2f}**" if is_best else f"{value:.2f}"
+
+
 def _list(lines: str) -> str:
     return "\n".join(f"- {line}" for line in lines.splitlines())
 
@@ -41,6 +68,7 @@ def main() -> None:
     for place, content in contents().items():
         text = filled(text, place, content)
     PAGE.write_text(text, encoding="utf-8")
+    README.write_text(filled(README.read_text("utf-8"), "README", readme()), encoding="utf-8")
 
 
 if __name__ == "__main__":

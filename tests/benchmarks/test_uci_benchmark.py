@@ -192,7 +192,7 @@ def test_paper_networks_are_trained_as_one_alone(tmp_path: Path) -> None:
     assert float(loss) < 1.5  # the frequencies of the classes have 1.5
 
 
-def test_the_page_has_the_tables_of_the_finished_splits() -> None:
-    text = uci_page.PAGE.read_text(encoding="utf-8")
-    for place, content in uci_page.contents().items():
+def test_pages_have_the_tables_of_the_finished_splits() -> None:
+    text = uci_page.PAGE.read_text(encoding="utf-8") + uci_page.README.read_text(encoding="utf-8")
+    for place, content in {**uci_page.contents(), "README": uci_page.readme()}.items():
         assert f"<!-- begin: {place} -->\n{content}\n<!-- end: {place} -->" in text, place

@@ -38,7 +38,7 @@ QUICK: dict[str, Any] = {
 
 def readme_commands() -> list[list[str]]:
     """The console lines of the section on tables; the environment is this one already."""
-    section = (ROOT / "README.md").read_text().split("## A table of your own")[1].split("\n## ")[0]
+    section = (ROOT / "README.md").read_text().split("**A table of your own**")[1].split("\n**")[0]
     lines = re.findall(r"```console\n(.*?)```", section, flags=re.DOTALL)[0].splitlines()
     words = [shlex.split(line, comments=True) for line in lines]
     return [w for w in words if w[0] in ("dims", "python")]

@@ -92,10 +92,6 @@ def head(lines: list[list[str]], at: int) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "name", "part", "method", "t1"),
     [
-        ("README.md", "one network, 10 epochs", "fashion_mnist_0_full", "MAP", None),
-        ("README.md", "last-layer Laplace", "fashion_mnist_0_peers", "Last-layer LA", None),
-        ("README.md", "SWAG", "fashion_mnist_0_peers", "SWAG", None),
-        ("README.md", "dims", "moving", "DiMS", 5.0),
         ("docs/when.md", "one network, 10 epochs", "fashion_mnist_0_full", "MAP", None),
         ("docs/when.md", "last-layer Laplace", "fashion_mnist_0_peers", "Last-layer LA", None),
         ("docs/when.md", "SWAG", "fashion_mnist_0_peers", "SWAG", None),
@@ -142,7 +138,6 @@ def tuned(dataset: str, kind: str, draws: int) -> list[dict]:
 @pytest.mark.parametrize(
     ("page", "name", "kind", "draws", "trainings"),
     [
-        ("README.md", "deep ensemble, tuned", r"ensemble_\d", 20, 3),
         ("docs/when.md", "deep ensemble, tuned** (mean of three)", r"ensemble_\d", 20, 3),
         ("docs/when.md", "one member of it (mean of three)", r"ensemble_\d", 1, 3),
         ("docs/when.md", "DiMS from such a member, t = 1 (mean of two)", r"dims_\d_t1", 20, 2),
