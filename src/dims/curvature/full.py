@@ -21,6 +21,7 @@ from dims.curvature.base import (
 )
 from dims.curvature.low_rank import SpectralPrecision
 from dims.curvature.products import LikelihoodProducts, jacobian_chunks
+from dims.curvature.small_matrices import symmetric_eigen
 from dims.model.shapes import Vector
 from dims.model.torch_support.free_memory import check_fits, readable
 from dims.surface.loss import LossSurface
@@ -138,7 +139,7 @@ def _square_roots(weights: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
     Directions in which no Λᵢ has more weight than its rounding are left out: a softmax has one.
     """
-    values, vectors = torch.linalg.eigh(weights.to(dtype))
+    values, vectors = symmetric_eigen(weights.to(dtype))
     sizes = values.abs().amax(0)
     kept = sizes > len(sizes) * torch.finfo(weights.dtype).eps * sizes.max()
     values, vectors = values[:, kept], vectors[..., kept]

@@ -26,6 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dims.curvature import Curvature, Precision
 from dims.curvature.products import jacobian_of_points
+from dims.curvature.small_matrices import symmetric_eigen
 from dims.model.likelihoods import Gaussian
 from dims.model.likelihoods.per_output import GaussianPerOutput
 from dims.model.shapes import Vector
@@ -111,7 +112,7 @@ def _left_out(surface: LossSurface, theta: Vector, precision: Precision) -> Iter
         solved = precision.solve(rows.to(precision.dtype)).double().view(jacobians.shape)
         inside = jacobians.double() @ solved.mT  # S
         root = _square_root(surface.likelihood_scale * weight)
-        leverage, vectors = torch.linalg.eigh(root @ inside @ root)
+        leverage, vectors = symmetric_eigen(root @ inside @ root)
         shrunk = 1 - leverage.clamp(0, LARGEST_LEVERAGE)
         reach = inside @ root @ vectors
         spread = inside + (reach / shrunk.unsqueeze(-2)) @ reach.mT
@@ -130,7 +131,7 @@ def _slope(surface: LossSurface, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _square_root(matrices: Tensor) -> Tensor:
-    values, vectors = torch.linalg.eigh(matrices)
+    values, vectors = symmetric_eigen(matrices)
     return (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
 
 
