@@ -99,23 +99,24 @@ def check_new_rows(folder: Path) -> None:
     assert [row["line"] for row in (known, strange, unknown)] == ["2", "3", "4"]
     price = float(known["predicted price"])
     assert price == pytest.approx(270, abs=60)
-    assert float(known["lower"]) < price < float(known["upper"])
+    assert float(known["lower 95%"]) < price < float(known["upper 95%"])
     spread = "spread of the draws"
     assert float(strange[spread]) > 3 * float(known[spread])
     assert math.isfinite(float(unknown["predicted price"]))
+    assert known["note"] == ""
+    assert "size is" in strange["note"] + unknown["note"]
 
 
 def check_judgement(folder: Path, said: str) -> None:
     """The printed quality is that of the written predictions, which are in the file's units."""
     with (folder / "my_run_held_out.csv").open(newline="") as stream:
-        rows = [
-            {name: float(entry) for name, entry in row.items()} for row in csv.DictReader(stream)
-        ]
+        numbers = ("line", "truth", "prediction", "lower 95%", "upper 95%")
+        rows = [{name: float(row[name]) for name in numbers} for row in csv.DictReader(stream)]
     prices = [line.split(",")[-1] for line in (folder / "houses.csv").read_text().splitlines()]
     assert [row["truth"] for row in rows] == [float(prices[int(row["line"]) - 1]) for row in rows]
     error = math.sqrt(sum((row["truth"] - row["prediction"]) ** 2 for row in rows) / len(rows))
     assert error < 60  # noise 20 in prices of 90 to 500
-    inside = sum(row["lower"] <= row["truth"] <= row["upper"] for row in rows)
+    inside = sum(row["lower 95%"] <= row["truth"] <= row["upper 95%"] for row in rows)
     own = re.search(r"network and draws +([\d.]+) +([\d.]+) +(\d+)% \((\d+) of 12\)", said)
     assert own is not None, said
     assert (own[2], int(own[4])) == (f"{error:.3g}", inside)
@@ -185,7 +186,9 @@ def test_classes_are_judged_too(tmp_path, monkeypatch, capsys):
     assert [row["truth"] for row in written] == labels
     right = sum(row["prediction"] == row["truth"] for row in written)
     assert 6 <= right <= len(written) == 8
-    sure = sum(float(row["probability"]) for row in written) / 8
+    chances = [[float(row[f"probability {name}"]) for name in ("down", "up")] for row in written]
+    assert all(abs(sum(each) - 1) < 1e-5 for each in chances)
+    sure = sum(max(each) for each in chances) / 8
     found = re.search(r"network and draws +[\d.]+ +(\d+)% +(\d+)%", said)
     assert found is not None, said
     assert found.groups() == (f"{right / 8:.0%}"[:-1], f"{sure:.0%}"[:-1])

@@ -14,9 +14,10 @@ except ImportError as error:
     ) from error
 
 from dims.estimators.tables.columns import Column, choose_columns, choose_task
-from dims.estimators.tables.evaluation import Evaluation, evaluate, predict_file
+from dims.estimators.tables.evaluation import Evaluation, evaluate
 from dims.estimators.tables.figure import picture
 from dims.estimators.tables.plainly import in_plain_words
+from dims.estimators.tables.predictions import predict_file
 from dims.estimators.tables.preparation import preparation
 from dims.estimators.tables.reading import Format, TextTable, read_text, write
 from dims.estimators.tables.typed import Table, read, read_inputs

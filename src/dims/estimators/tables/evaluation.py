@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,12 @@ from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
 from dims.estimators.care import constant_scores
-from dims.estimators.tables.preparation import unknown_levels
-from dims.estimators.tables.reading import write
+from dims.estimators.tables.predictions import LEVEL, predictions
 from dims.estimators.tables.typed import Table
 
-__all__ = ["Evaluation", "evaluate", "predict_file"]
+__all__ = ["Evaluation", "evaluate"]
 
-LEVEL = 0.95
+FEW_ROWS = 30  # below, one split says little
 # A class that no training row has: the estimator cannot guess it, and a constant neither.
 LOWEST_LOG_SCORE = math.log(1e-6)
 
@@ -71,7 +69,20 @@ class Evaluation:
             if regression:
                 covered += f" ({int(each.covered.sum())} of {rows})"
             lines.append(f"{name:{width}}  {nll:>8}  {error:>8}  {covered}")
-        return "\n".join([*lines, self.uncertainty, *self.warnings()])
+        return "\n".join([*lines, self.uncertainty, *self.warnings(), self.verdict()])
+
+    def verdict(self) -> str:
+        """Whether these rows support the answer, in one sentence."""
+        (_, own), *_, (name, constant) = self.scores.items()
+        gain, error = _gain(own.log_scores - constant.log_scores)
+        measured = f"{gain:+.3f} ± {error:.3f} nats a row beside the {name}"
+        rows = len(own.covered)
+        few = f" {rows} rows are few: ask by cross-validation." if rows < FEW_ROWS else ""
+        if self.warnings():
+            return f"Verdict: see the warning; {measured}.{few}"
+        if gain > 2 * error:
+            return f"Verdict: these rows support the answer ({measured}).{few}"
+        return f"Verdict: these rows neither support nor refute the answer ({measured}).{few}"
 
     def warnings(self) -> list[str]:
         """What should keep a person from trusting the answer.
@@ -116,33 +127,11 @@ def evaluate(model: Pipeline, known: Table, held_out: Table) -> Evaluation:
     scores = {name: _scores(each, features, held_out.target) for name, each in both.items()}
     name = "mean of training rows" if task == "regression" else "class frequencies"
     scores[name] = _constant(task, known, held_out)
-    predictions = _predictions(estimator, features)
-    predictions.insert(0, "line", held_out.lines)
-    predictions["truth"] = held_out.target
-    return Evaluation(task, scores, predictions, _uncertainty(estimator, features))
-
-
-def predict_file(model: Pipeline, table: Table, path: str | Path, target: str) -> Path:
-    """Write predictions for the rows of a table beside its file.
-
-    Args:
-        model: A fitted pipeline.
-        table: What `read_inputs` made of the file.
-        path: The file; predictions of new.csv go to new_predicted.csv.
-        target: Name of what is predicted.
-
-    Returns:
-        The file that was written.
-    """
-    for note in [*table.notes, *unknown_levels(model[0], table)]:
-        print(f"note: {note}")
-    made = _predictions(model[-1], model[:-1].transform(table.inputs))
-    made = made.rename(columns={"prediction": f"predicted {target}"})
-    written = Path(path).with_name(Path(path).stem + "_predicted.csv")
-    lines = pd.DataFrame({"line": table.lines})
-    text = table.text.reset_index(drop=True)
-    write(pd.concat([lines, text, made], axis=1), written, table.format)
-    return written
+    made = predictions(estimator, features)
+    made.insert(0, "line", held_out.lines)
+    made["truth"] = held_out.target
+    made = pd.concat([made, held_out.text.reset_index(drop=True)], axis=1)
+    return Evaluation(task, scores, made, _uncertainty(estimator, features))
 
 
 def _scores(model: Any, features: np.ndarray, truth: np.ndarray) -> Scores:
@@ -170,20 +159,6 @@ def _constant(task: str, known: Table, held_out: Table) -> Scores:
     log_scores, errors = constant_scores(task, truth, given)
     share = float(given.bincount().max()) / len(given)
     return Scores(log_scores.numpy(), errors.numpy(), np.full(len(truth), share))
-
-
-def _predictions(model: Any, features: np.ndarray) -> pd.DataFrame:
-    spread = np.sqrt(model.draws_.predict(torch.tensor(features)).epistemic.numpy())
-    if isinstance(model, DimsRegressor):
-        mean, std = model.predict(features, return_std=True)
-        low, high = model.interval(features, LEVEL)
-        columns = {"prediction": mean, "sd": std, "lower": low, "upper": high}
-        return pd.DataFrame(columns | {"spread of the draws": spread[:, 0] * model.target_scale_})
-    probabilities = model.predict_proba(features)
-    guess = probabilities.argmax(axis=1)
-    rows = np.arange(len(guess))
-    columns = {"prediction": model.classes_[guess], "probability": probabilities[rows, guess]}
-    return pd.DataFrame(columns | {"spread of the draws": spread[rows, guess]})
 
 
 def _uncertainty(model: Any, features: np.ndarray) -> str:

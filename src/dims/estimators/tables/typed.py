@@ -27,7 +27,7 @@ class Table:
         inputs: Numbers, years and text of the columns that are used; NaN or None is missing.
         target: What is to be predicted, numbers or text; empty where it is not known.
         lines: The line of each row in the file.
-        text: The columns that are used as they are in the file.
+        text: All columns but the target as they are in the file, identifiers included.
         format: How the file is written.
         notes: What was found that a person should know, one sentence each.
     """
@@ -124,8 +124,8 @@ def read(
         hint = '; set TASK = "regression" for numbers' if kinds > 1 else ""
         raise TableError(f"{target!r} has {kinds} different values in {known.sum()} rows{hint}")
     inputs = _inputs(text, columns, notes)
-    used = text.cells[list(inputs.columns)]
-    return Table(inputs[known], answers[known], text.lines[known], used[known], text.format, notes)
+    cells = text.cells.drop(columns=target)
+    return Table(inputs[known], answers[known], text.lines[known], cells[known], text.format, notes)
 
 
 def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
@@ -147,8 +147,7 @@ def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
         raise TableError(f"{shown(text.path)} has names of columns, and no rows")
     notes: list[str] = []
     inputs = _inputs(text, columns, notes)
-    used = text.cells[list(inputs.columns)]
-    return Table(inputs, np.empty(0), text.lines, used, text.format, notes)
+    return Table(inputs, np.empty(0), text.lines, text.cells, text.format, notes)
 
 
 def _used(columns: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,63 @@
+"""What is written for rows to be predicted: their own columns, probabilities, notes, a verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("pandas")
+from dims.estimators.tables import Format, Table
+from dims.estimators.tables.evaluation import Evaluation, Scores
+from dims.estimators.tables.predictions import _rounded, row_notes
+from dims.estimators.tables.typed import read_inputs
+
+
+def of(inputs: dict[str, list[object]]) -> Table:
+    frame = pd.DataFrame(inputs)
+    return Table(frame, np.empty(0), np.arange(len(frame)) + 2, frame, Format(",", ".", "utf-8"))
+
+
+def test_rows_unlike_those_that_were_learned_from_have_a_note() -> None:
+    known = of({"area": [50.0, 80.0, 208.0], "town": ["A", "B", None]})
+    new = of({"area": [900.0, np.nan, 60.0, 10.0], "town": ["A", None, "B", "A"]})
+    assert row_notes(known, new) == [
+        "area is above all training rows (208)",
+        "area is missing; town is missing",
+        "",
+        "area is below all training rows (50)",
+    ]
+
+
+def test_identifiers_stay_beside_the_predictions(tmp_path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("id,size\nL-1,3\nL-2,4\n")
+    table = read_inputs(path, {"id": "leave out", "size": "number"})
+    assert list(table.inputs) == ["size"]
+    assert table.text["id"].tolist() == ["L-1", "L-2"]
+
+
+def test_few_digits_are_written() -> None:
+    made = _rounded({"prediction": np.array([489.2761977, 1.23456789e-7]), "class": ["a", "b"]})
+    assert made["prediction"].tolist() == [489.276, 1.23457e-07]
+
+
+@pytest.mark.parametrize(
+    ("gains", "said"),
+    [
+        (np.full(40, 0.5) + np.linspace(-0.1, 0.1, 40), "these rows support the answer (+0.500"),
+        (np.linspace(-3, 3.2, 40), "neither support nor refute"),
+        (np.full(8, 0.5) + np.linspace(-0.1, 0.1, 8), "8 rows are few: ask by cross-validation"),
+        (np.full(40, -0.5), "see the warning; -0.500"),
+    ],
+)
+def test_the_verdict_follows_from_the_gain_over_the_constant(gains, said) -> None:
+    zero, yes = np.zeros(len(gains)), np.ones(len(gains))
+    scores = {
+        "network and draws": Scores(gains, zero, yes),
+        "network alone": Scores(gains, zero, yes),
+        "mean of training rows": Scores(zero, yes, yes),
+    }
+    made = Evaluation("regression", scores, pd.DataFrame({"line": zero}), "")
+    assert said in made.verdict()
+    assert made.verdict() == made.summary().splitlines()[-1]
