@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
 from dims.estimators.tables.typed import SHOWN_CELLS, Table
 
-__all__ = ["preparation", "unknown_levels"]
+__all__ = ["input_names", "preparation", "unknown_levels"]
 
 RARE = 4  # levels in fewer rows than this are grouped
 MOST_LEVELS = 20
@@ -48,6 +48,24 @@ def preparation(columns: Mapping[str, str]) -> ColumnTransformer:
         [("numbers", median, numbers), ("categories", make_pipeline(fill, one_hot), categories)],
         verbose_feature_names_out=False,
     )
+
+
+def input_names(fitted: ColumnTransformer) -> list[str]:
+    """Names of the network's inputs, which follow from those of the columns."""
+    names: list[str] = []
+    for part, transformer, columns in fitted.transformers_:
+        if part not in ("numbers", "categories") or not columns:
+            continue
+        made = [str(name) for name in transformer.get_feature_names_out(columns)]
+        if part == "numbers":
+            marks = [name.removeprefix("missingindicator_") for name in made[len(columns) :]]
+            names += [*made[: len(columns)], *(f"{name} missing" for name in marks)]
+        else:
+            rare = "_infrequent_sklearn"
+            names += [
+                f"{name.removesuffix(rare)} rare" if name.endswith(rare) else name for name in made
+            ]
+    return names
 
 
 def unknown_levels(fitted: ColumnTransformer, table: Table) -> list[str]:
