@@ -205,5 +205,4 @@ def _note_bad_cells(
             f"line {text.lines[place]}, column {name!r}: {content!r} is not a {wanted}; {done}"
         )
     if len(places) > SHOWN_CELLS:
-        more = len(places) - SHOWN_CELLS
-        notes.append(f"column {name!r}: {more} more cells are not a {wanted}; {done}")
+        notes.append(f"column {name!r}: {len(places)} cells are not a {wanted} in all; {done}")
