@@ -114,7 +114,9 @@ def _kind(cells: pd.Series, decimal: str) -> Column:
     if form is not None:
         years = parse_dates(known, form)
         span = f"years, {years.min():.1f} to {years.max():.1f}"
-        return Column(f"{DATE} {form}", f"{span}{_bad(years, 'such dates')}{gaps}")
+        return Column(
+            f"{DATE} {form}", f"{span}{_bad(years, 'such dates')}{gaps}{_order(known, form)}"
+        )
     if levels > max(FEW_LEVELS, MOST_LEVELS * len(known)):
         return Column(LEFT_OUT, f"text with {levels} different entries in {len(known)} rows")
     names = [str(name)[:20] for name in known.value_counts().index]
@@ -153,6 +155,17 @@ def _date_form(cells: pd.Series) -> str | None:
             if _mostly(parsed):
                 fitting.append((int(parsed.notna().sum()), form))
     return max(fitting, key=lambda each: each[0])[1] if fitting else None
+
+
+def _order(cells: pd.Series, form: str) -> str:
+    """Which of day and month was taken as the first, where all cells allow both."""
+    if form.startswith("%Y") or not ("%d" in form and "%m" in form):
+        return ""
+    swapped = form.replace("%d", "%!").replace("%m", "%d").replace("%!", "%m")
+    if parse_dates(cells, swapped).notna().sum() < parse_dates(cells, form).notna().sum():
+        return ""
+    first, other = ("day", "month") if form.index("%d") < form.index("%m") else ("month", "day")
+    return f"; taken as {first} first, but {other} first fits too: '{DATE} {swapped}'"
 
 
 def _identifies(column: Column, cells: pd.Series, first: str | None) -> bool:

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
 from dims.estimators.care import constant_scores
-from dims.estimators.tables.preparation import unknown_levels
+from dims.estimators.tables.preparation import filled, unknown_levels
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
 
@@ -134,7 +134,7 @@ def predict_file(model: Pipeline, table: Table, path: str | Path, target: str) -
     Returns:
         The file that was written.
     """
-    for note in [*table.notes, *unknown_levels(model[0], table)]:
+    for note in [*table.notes, *filled(model[0], table), *unknown_levels(model[0], table)]:
         print(f"note: {note}")
     made = _predictions(model[-1], model[:-1].transform(table.inputs))
     made = made.rename(columns={"prediction": f"predicted {target}"})
