@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from dims.estimators.care import constant_scores
 from dims.estimators.tables.preparation import filled, unknown_levels
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
+from dims.prediction.showing import Shown
 
 __all__ = ["Evaluation", "evaluate", "predict_file"]
 
@@ -25,16 +27,22 @@ LEVEL = 0.95
 LOWEST_LOG_SCORE = math.log(1e-6)
 
 
-class Scores(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Shown):
     """Per held-out row: log score, error (1 or 0 in classification) and whether it was covered."""
 
     log_scores: np.ndarray
     errors: np.ndarray
     covered: np.ndarray  # in classification the probability of the guess
 
+    def _facts(self) -> Mapping[str, Any]:
+        means = {"log_score": self.log_scores, "error": self.errors, "covered": self.covered}
+        shown = {f"mean_{name}": float(values.mean()) for name, values in means.items()}
+        return {"rows": len(self.errors), **shown}
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Scores on held-out rows.
 
     Attributes:
@@ -48,6 +56,15 @@ class Evaluation:
     scores: dict[str, Scores]
     predictions: pd.DataFrame
     uncertainty: str
+
+    def _facts(self) -> Mapping[str, Any]:
+        nll = (f"{name} {-each.log_scores.mean():.4g}" for name, each in self.scores.items())
+        return {
+            "task": self.task,
+            "held_out_rows": len(self.predictions),
+            "NLL": "; ".join(nll),
+            "warnings": len(self.warnings()),
+        }
 
     def summary(self) -> str:
         """The scores as a table in plain text, and warnings.
