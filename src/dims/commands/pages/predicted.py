@@ -147,7 +147,8 @@ def _disagreement(draws: Draws, rows: TrainingData, every: int, held_out: bool) 
             "classes": classes,
             "held_out": held_out,
             "rows": [
-                [row, *line] for row, line in zip(chosen.tolist(), rounded(values), strict=True)
+                [every * row, *line]
+                for row, line in zip(chosen.tolist(), rounded(values), strict=True)
             ],
             "inputs": 0 if inputs is None else inputs.shape[1],
             "names": _names(draws, 0 if inputs is None else inputs.shape[1]),
