@@ -170,6 +170,53 @@ def test_bad_cells_are_named_and_only_they_are_lost(tmp_path):
     assert table.lines[0] == 2
 
 
+def column_of(path: Path, cells: list[str]) -> tables.Column:
+    rows = [f"{cell},{i}.5" for i, cell in enumerate(cells)]
+    found = tables.choose_columns(tables.read_text(written(path, "\n".join(["a,y", *rows]))), "y")
+    return found["a"]
+
+
+NUMBERS = [f"{i}.25" for i in range(30)]
+DATES = [f"{i + 1:02d}.03.2020" for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("good", "wanted"), [(NUMBERS, "number"), (DATES, "date %d.%m.%Y")], ids=["numbers", "dates"]
+)
+@pytest.mark.parametrize("bad", [1, 2, 6])
+def test_some_bad_cells_do_not_cost_the_column(tmp_path, good, wanted, bad):
+    """Up to a fifth; the first five are named, and the others counted."""
+    cells = [*good[: 30 - bad], *(f"about {i}" for i in range(bad))]
+    column = column_of(tmp_path, cells)
+    assert column.kind == wanted
+    assert f"{bad} of 30 cells are not" in column.why
+    table = tables.read(tmp_path / "t.csv", {"a": column.kind}, "y", "regression")
+    assert table.inputs["a"].isna().sum() == bad
+    lines = range(32 - bad, 32)
+    named = [note.split(",")[0] for note in table.notes if note.startswith("line ")]
+    assert named == [f"line {line}" for line in lines][:5]
+    assert all(f"is not a {wanted}; taken as missing" in note for note in table.notes[:bad][:5])
+    counted = [note for note in table.notes if "6 cells are not" in note]
+    assert len(counted) == (bad > 5)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        # A number in every other row of free text, in a fourth of a category, and "5+" as a level.
+        ([f"{i}" if i % 2 else f"see note {i}" for i in range(30)], "leave out"),
+        ([("12", "north", "south", "east")[i % 4] for i in range(30)], "category"),
+        ([("1", "2", "3", "4", "5+")[i % 5] for i in range(30)], "category"),
+        ([("1", "2", "3", "4", "five")[i % 5 if i < 5 else i % 4] for i in range(30)], "number"),
+        ([*NUMBERS[:23], *(f"about {i}" for i in range(7))], "leave out"),
+    ],
+)
+def test_text_with_some_numbers_stays_text(tmp_path, cells, kind):
+    rows = [f"{cell},{i}.25,{i}.5" for i, cell in enumerate(cells)]
+    path = written(tmp_path, "\n".join(["a,b,y", *rows]))
+    assert kinds_of(path, "y")["a"] == kind
+
+
 def test_the_same_target_is_numbers_or_classes(tmp_path):
     path = written(tmp_path, houses())
     kinds = {"size": "number"}

@@ -155,16 +155,16 @@ def test_training_does_not_see_the_held_out_rows(tmp_path, monkeypatch):
     """Whatever their numbers are, the training data and the network stay bitwise identical."""
     write_houses(tmp_path / "t.csv")
     module = program(tmp_path, monkeypatch)
-    network, (inputs, targets), task = module.problem()
+    network, (inputs, targets), task, (held_inputs, _) = module.problem()
     assert task == "regression"
     _, held = module.data()
-    assert len(held) == 12
+    assert len(held) == len(held_inputs) == 12
     torch.testing.assert_close(targets.mean(0), torch.zeros(1).double(), rtol=0, atol=1e-12)
     lines = (tmp_path / "t.csv").read_text().splitlines()
     for line in held.lines:
         lines[line - 1] = "1,9e9,N,2000-01-01,-7e7"
     (tmp_path / "t.csv").write_text("\n".join(lines))
-    same, (same_inputs, same_targets), _ = module.problem()
+    same, (same_inputs, same_targets), _, _ = module.problem()
     assert torch.equal(inputs, same_inputs)
     assert torch.equal(targets, same_targets)
     for one, other in zip(network.parameters(), same.parameters(), strict=True):
@@ -246,7 +246,7 @@ def test_settings_at_the_top_change_what_is_done(tmp_path, monkeypatch):
     module.TASK = "regression"
     assert module.data()[0].target.dtype == float
     module.COLUMNS = {"a": "category"}
-    _, (inputs, _), _ = module.problem()
+    _, (inputs, _), _, _ = module.problem()
     assert inputs.shape == (32, 7)
     (tmp_path / "mine.py").unlink()
     assert program(tmp_path, monkeypatch, "--task", "regression").TASK == "regression"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,13 @@ def test_every_page_is_in_the_menu():
     menu = (DOCS.parent / "mkdocs.yml").read_text()
     listed = re.findall(r"- [^:\n]+: (\S+\.md)", menu)
     assert sorted(listed) == sorted(map(name_of, PAGES))
+
+
+def test_every_extra_for_users_is_on_the_page_of_installation():
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
+    for_developers = {"benchmarks", "dev", "docs"}
+    extras = set(project["optional-dependencies"]) - for_developers
+    assert set(re.findall(r"'\.\[(\w+)\]'", (DOCS / "install.md").read_text())) == extras
 
 
 def test_the_api_page_documents_all_exported_names():

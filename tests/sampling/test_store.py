@@ -21,11 +21,11 @@ COUNT, CHUNK = 7, 3
 
 
 def make_posterior(
-    prior: float = 0.5, refine: bool = False, seed: int = 0, data: int = 10
+    prior: float = 0.5, refine: bool = False, seed: int = 0, data: int = 10, hidden: int = 3
 ) -> dims.Posterior:
     torch.manual_seed(seed)
     inputs = torch.linspace(-1, 1, data, dtype=torch.float64).unsqueeze(-1)
-    model = nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    model = nn.Sequential(nn.Linear(1, hidden), nn.Tanh(), nn.Linear(hidden, 1)).double()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dims.NotAMinimumWarning)
         return dims.fit(
@@ -165,7 +165,9 @@ def test_another_run_is_refused_by_name(posterior, finished, change, named):
     [
         ({"prior": 0.6}, "the prior, the noise or the likelihood changed; train once and load"),
         ({"seed": 1}, "the trained weights changed; train once and load the weights"),
-        ({"data": 11}, "the training data changed;"),
+        ({"seed": 1}, ".*`dims init` without --csv does .with --csv it trains again: keep its"),
+        ({"data": 11}, "the training data changed; undo that, or give another folder$"),
+        ({"hidden": 4}, "the layers of the network.* changed, .*; undo that, or give another"),
     ],
 )
 def test_another_posterior_is_refused_and_what_changed_is_named(finished, change, said):

@@ -16,6 +16,7 @@ from dims.errors import TableError
 
 __all__ = ["init"]
 
+HELD_OUT = 0.2  # in the program that is written
 OTHER = {"regression": "classification", "classification": "regression"}
 
 
@@ -79,7 +80,9 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
             chosen = chosen._replace(kind=task)
         columns = tables.choose_columns(table, target)
         kinds = {name: column.kind for name, column in columns.items()}
-        notes = tables.read(csv, kinds, target, chosen.kind, table.format).notes
+        read = tables.read(csv, kinds, target, chosen.kind, table.format)
+        known, _ = read.split(HELD_OUT)  # as the program does, which then says the same
+        notes = [*read.notes, *tables.decisions(tables.preparation(kinds), known)]
     except TableError as error:
         end(f"--csv: {error}")
     listed = [
@@ -95,6 +98,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         task=chosen.kind,
         task_comment=f'or "{OTHER[chosen.kind]}"; {chosen.why}',
         columns="\n".join(listed),
+        held_out=HELD_OUT,
     )
     found = {target: tables.Column(f"{chosen.kind} target", chosen.why)} | columns
     wide, kind = max(map(len, found)), max(len(column.kind) for column in found.values())

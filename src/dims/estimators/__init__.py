@@ -96,9 +96,24 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
             return -predictive.entropy.numpy()
         labels = np.asarray(y)
         check_consistent_length(predictive.mean, labels)
-        known = np.isin(labels, self.classes_)
-        index = np.searchsorted(self.classes_, np.where(known, labels, self.classes_[0]))
+        known, index = self._numbered(labels)
         return np.where(known, -nll_rows(predictive, torch.from_numpy(index)).numpy(), -np.inf)
+
+    def _numbered(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which labels are known, and the number of each; 0 where one is not."""
+        known = np.isin(labels, self.classes_)
+        return known, np.searchsorted(self.classes_, np.where(known, labels, self.classes_[0]))
+
+    def _targets_for_network(self, y: Any) -> np.ndarray:
+        labels = np.asarray(y)
+        known, index = self._numbered(labels)
+        if not known.all():
+            strange = str(labels[~known][0])
+            raise ValueError(
+                f"y: the label {strange!r} was not in the rows that were trained on; "
+                "leave its rows out"
+            )
+        return index
 
 
 class DimsRegressor(RegressorMixin, DimsEstimator):
@@ -191,11 +206,13 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
         if y is None:
             logs = 0.5 * (2 * math.pi * math.e * predictive.variance).log()
             return -logs.sum(-1).numpy() - units
-        targets = check_array(y, dtype=np.float64, ensure_2d=False)
-        check_consistent_length(predictive.mean, targets)
-        columns = targets.reshape(len(targets), -1)
-        scaled = (columns - self.target_mean_) / self.target_scale_
+        scaled = self._targets_for_network(y)
+        check_consistent_length(predictive.mean, scaled)
         return -nll_rows(predictive, torch.from_numpy(scaled)).numpy() - units
+
+    def _targets_for_network(self, y: Any) -> np.ndarray:
+        targets = check_array(y, dtype=np.float64, ensure_2d=False)
+        return (targets.reshape(len(targets), -1) - self.target_mean_) / self.target_scale_
 
     def _in_units_of_y(self, standardised: Any) -> np.ndarray:
         values = standardised.numpy() * self.target_scale_ + self.target_mean_

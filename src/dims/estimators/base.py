@@ -12,12 +12,13 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
 from dims.estimators.care import Rows, judge, split_rows, train_for_best_length
 from dims.estimators.network import untrained
+from dims.estimators.refused import refuse
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.shapes import check_integer, check_positive
 from dims.model.training import Training
@@ -173,7 +174,7 @@ class DimsEstimator(BaseEstimator):
             ValueError: A parameter is out of its range, or y has one class only.
             TypeError: Weights of rows or other arguments were given.
         """
-        _refuse(refused)
+        refuse(refused)
         made = self._trained(self._checked(X, y))
         self.posterior_ = fit(
             made.network,
@@ -204,6 +205,25 @@ class DimsEstimator(BaseEstimator):
         made = self._trained(self._checked(X, y))
         return made.network, (made.inputs, made.targets), made.task
 
+    def rows_for_network(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+        """Other rows in the units of the trained network, as `validation` of `dims.fit`.
+
+        Args:
+            X: Features, (N, D).
+            y: Labels or targets in the units of `fit` or `train`, which comes before.
+
+        Returns:
+            Inputs, and standardised targets or numbers of classes.
+
+        Raises:
+            ValueError: A label was not in the rows that were trained on.
+        """
+        check_is_fitted(self)
+        features = validate_data(self, X, reset=False, dtype=np.float64)
+        targets = self._targets_for_network(y)
+        check_consistent_length(features, targets)
+        return torch.tensor(features), torch.tensor(targets)
+
     def network_only(self: Self) -> Self:
         """A copy that predicts by the trained network alone, to compare with.
 
@@ -216,6 +236,9 @@ class DimsEstimator(BaseEstimator):
         return only
 
     def _checked(self, X: Any, y: Any) -> Checked:
+        raise NotImplementedError
+
+    def _targets_for_network(self, y: Any) -> np.ndarray:
         raise NotImplementedError
 
     def _trained(self, given: Checked) -> _Trained:
@@ -275,14 +298,3 @@ class DimsEstimator(BaseEstimator):
         check_is_fitted(self)
         features = validate_data(self, X, reset=False, dtype=np.float64)
         return self.draws_.predict(torch.tensor(features))
-
-
-def _refuse(given: dict[str, Any]) -> None:
-    """scikit-learn looks for `sample_weight` in the signature; who passes it anyway is told why."""
-    if given.pop("sample_weight", None) is not None:
-        raise TypeError(
-            "sample_weight: the loss that is sampled counts every row once; repeat rows by "
-            "resampling (sklearn.utils.resample), or give the loss as a dims.Likelihood to dims.fit"
-        )
-    if given:
-        raise TypeError(f"fit: unknown arguments {', '.join(given)}; it takes X and y")

@@ -212,3 +212,14 @@ def test_classes_have_a_reliability_diagram_and_their_missing_probability():
     information = draws.predict(x).mutual_information
     assert shown[0] == int(information.argmax())
     assert "functions" not in found  # two inputs
+
+
+def test_rows_are_numbered_as_in_the_data_where_only_some_are_predicted(monkeypatch):
+    monkeypatch.setattr("dims.commands.pages.predicted.MOST_TRAINING", 5)
+    posterior = posterior_of(tune=False)
+    inputs = posterior.surface.data.inputs
+    found = predicted(posterior.sample(3, "la", progress=False), posterior.surface.data, None)
+    rows = found["disagreement"]["rows"]
+    assert found["disagreement"]["names"] == ["x0", "x1"]
+    assert max(row[0] for row in rows) > 5
+    assert all(row[5] == pytest.approx(float(inputs[row[0], 0]), rel=1e-4) for row in rows)

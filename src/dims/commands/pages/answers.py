@@ -209,6 +209,8 @@ def _disagreement(found: dict[str, Any]) -> dict[str, Any]:
     """Rows with the largest disagreement, and the inputs there."""
     classes, rows, inputs = found["classes"], found["rows"], int(found["inputs"])
     shown = len(rows[0]) - 5 if rows else 0
+    # Files of an earlier version have no names.
+    names = [str(name) for name in found.get("names", [])] or [f"x{i}" for i in range(shown)]
     columns = [
         column("row", "counted from 0, in the order of the data"),
         column(
@@ -217,7 +219,7 @@ def _disagreement(found: dict[str, Any]) -> dict[str, Any]:
         column("answer", "most probable class" if classes else "mean"),
         column("1 − confidence") if classes else column("std", "with the noise"),
         column("target"),
-        *(column(f"x{i}", "input, as the network sees it") for i in range(shown)),
+        *(column(name, "input, as the network sees it") for name in names[:shown]),
     ]
     which = "held-out" if found["held_out"] else "training"
     note = f"The {len(rows)} of {found['of']} {which} rows on which the draws disagree most."

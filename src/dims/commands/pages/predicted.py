@@ -24,6 +24,7 @@ MOST_POINTS = 1_000  # points of a picture
 MOST_CURVES = 20
 MOST_FUNCTIONS = 4  # outputs or classes with a picture of their own
 SHOWN_ROWS, SHOWN_INPUTS = 20, 6
+LONGEST_NAME = 40  # characters
 GRID, MARGIN = 161, 0.25  # points of a band, and how far it goes beyond the data
 NETWORK = "network alone"
 
@@ -51,7 +52,7 @@ def predicted(draws: Draws, training: TrainingData, held_out: TrainingData | Non
     rows = _some(training, MOST_TRAINING) if held_out is None else _first(held_out, MOST_ROWS)
     label = LABELS.get(draws.method, draws.method)
     parts: list[Callable[[], Entry]] = [
-        lambda: _disagreement(draws.predict(rows.inputs), rows, every, held_out is not None),
+        lambda: _disagreement(draws, rows, every, held_out is not None),
         lambda: _functions(draws, label, training, held_out),
     ]
     if held_out is not None:
@@ -123,8 +124,9 @@ def _points(name: str, x: Tensor, y: Tensor) -> Entry:
     return {"name": name, "x": rounded(x[part]), "y": rounded(y[part])}
 
 
-def _disagreement(predictive: Predictive, rows: TrainingData, every: int, held_out: bool) -> Entry:
+def _disagreement(draws: Draws, rows: TrainingData, every: int, held_out: bool) -> Entry:
     """The rows where draws disagree most, with their inputs; `rows` are every so many of them."""
+    predictive = draws.predict(rows.inputs)
     classes = isinstance(predictive, ClassificationPredictive)
     if isinstance(predictive, ClassificationPredictive):
         amount = predictive.mutual_information.double()
@@ -145,12 +147,23 @@ def _disagreement(predictive: Predictive, rows: TrainingData, every: int, held_o
             "classes": classes,
             "held_out": held_out,
             "rows": [
-                [row, *line] for row, line in zip(chosen.tolist(), rounded(values), strict=True)
+                [every * row, *line]
+                for row, line in zip(chosen.tolist(), rounded(values), strict=True)
             ],
             "inputs": 0 if inputs is None else inputs.shape[1],
+            "names": _names(draws, 0 if inputs is None else inputs.shape[1]),
             "of": len(amount),
         }
     }
+
+
+def _names(draws: Draws, count: int) -> list[str]:
+    """Names of the first inputs: `input_names` of the network, or x0, x1, … where it has none."""
+    given = getattr(getattr(draws.surface, "given", None), "input_names", None)
+    names: list[object] = [f"x{place}" for place in range(count)]
+    if isinstance(given, (list, tuple)) and len(given) == count:
+        names = list(given)
+    return [str(name)[:LONGEST_NAME] for name in names[:SHOWN_INPUTS]]
 
 
 def _functions(

@@ -17,7 +17,8 @@ __all__ += ["parse_dates"]
 NUMBER, CATEGORY, DATE, LEFT_OUT = "number", "category", "date", "leave out"
 
 MAX_CLASSES = 10  # whole numbers of more kinds than this are quantities
-BAD_CELLS = 0.05  # a column of numbers or dates may have so large a part of other cells
+BAD_CELLS = 0.2  # a column of numbers or dates may have so large a part of other cells
+REPEATED = 4  # text in so many cells of a column with few levels is a level, not a slip
 MOST_LEVELS = 0.5  # text with more levels than this part of its cells is no category
 FEW_LEVELS = 10  # which always are
 DATES: tuple[str, ...] = (
@@ -106,12 +107,16 @@ def _kind(cells: pd.Series, decimal: str) -> Column:
     if levels < 2:
         return Column(LEFT_OUT, "one value only" if levels else "empty")
     numbers = parse_numbers(known, decimal)
-    if _mostly(numbers):
-        return Column(NUMBER, f"from {numbers.min():g} to {numbers.max():g}{gaps}")
+    if _mostly(numbers) and not _among_levels(known, numbers):
+        span = f"from {numbers.min():g} to {numbers.max():g}"
+        return Column(NUMBER, f"{span}{_bad(numbers, 'numbers')}{gaps}")
     form = _date_form(known)
     if form is not None:
         years = parse_dates(known, form)
-        return Column(f"{DATE} {form}", f"years, {years.min():.1f} to {years.max():.1f}{gaps}")
+        span = f"years, {years.min():.1f} to {years.max():.1f}"
+        return Column(
+            f"{DATE} {form}", f"{span}{_bad(years, 'such dates')}{gaps}{_order(known, form)}"
+        )
     if levels > max(FEW_LEVELS, MOST_LEVELS * len(known)):
         return Column(LEFT_OUT, f"text with {levels} different entries in {len(known)} rows")
     names = [str(name)[:20] for name in known.value_counts().index]
@@ -120,15 +125,28 @@ def _kind(cells: pd.Series, decimal: str) -> Column:
 
 
 def _mostly(parsed: pd.Series) -> bool:
-    """Whether the cells are what was looked for, but for a few."""
+    """Whether the cells are what was looked for, but for some, which are taken as missing."""
     bad = int(parsed.isna().sum())
-    return bad < len(parsed) and bad <= max(len(parsed) >= 10, BAD_CELLS * len(parsed))
+    return bad < len(parsed) and bad <= BAD_CELLS * len(parsed)
+
+
+def _bad(parsed: pd.Series, wanted: str) -> str:
+    bad = int(parsed.isna().sum())
+    return f", {bad} of {len(parsed)} cells are not {wanted}" if bad else ""
+
+
+def _among_levels(cells: pd.Series, numbers: pd.Series) -> bool:
+    """Whether text stands beside few numbers as often as they do, as "5+" beside 1 to 4: no slip,
+    and lost if it were taken as missing."""
+    texts = cells[numbers.isna()].value_counts()
+    few = cells.nunique() <= FEW_LEVELS
+    return few and not texts.empty and bool((texts >= REPEATED).all())
 
 
 def _date_form(cells: pd.Series) -> str | None:
     """The form that fits most cells; month first where both orders fit, as pandas does."""
     start = cells.iloc[:50]
-    if not start.str.contains(r"\d").mean() > 1 - BAD_CELLS:
+    if start.str.contains(r"\d").mean() < 1 - BAD_CELLS:
         return None
     fitting = []
     for form in (date + clock for date in DATES for clock in CLOCKS):
@@ -137,6 +155,17 @@ def _date_form(cells: pd.Series) -> str | None:
             if _mostly(parsed):
                 fitting.append((int(parsed.notna().sum()), form))
     return max(fitting, key=lambda each: each[0])[1] if fitting else None
+
+
+def _order(cells: pd.Series, form: str) -> str:
+    """Which of day and month was taken as the first, where all cells allow both."""
+    if form.startswith("%Y") or not ("%d" in form and "%m" in form):
+        return ""
+    swapped = form.replace("%d", "%!").replace("%m", "%d").replace("%!", "%m")
+    if parse_dates(cells, swapped).notna().sum() < parse_dates(cells, form).notna().sum():
+        return ""
+    first, other = ("day", "month") if form.index("%d") < form.index("%m") else ("month", "day")
+    return f"; taken as {first} first, but {other} first fits too: '{DATE} {swapped}'"
 
 
 def _identifies(column: Column, cells: pd.Series, first: str | None) -> bool:

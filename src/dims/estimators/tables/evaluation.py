@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,24 +16,32 @@ from dims.estimators import DimsRegressor
 from dims.estimators.care import constant_scores
 from dims.estimators.tables.predictions import LEVEL, predictions
 from dims.estimators.tables.typed import Table
+from dims.prediction.showing import Shown
 
 __all__ = ["Evaluation", "evaluate"]
 
+PREFER_NETWORK = 'prefer that (ANSWER = "network" in a program of dims init, or network_only())'
 FEW_ROWS = 30  # below, one split says little
 # A class that no training row has: the estimator cannot guess it, and a constant neither.
 LOWEST_LOG_SCORE = math.log(1e-6)
 
 
-class Scores(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Shown):
     """Per held-out row: log score, error (1 or 0 in classification) and whether it was covered."""
 
     log_scores: np.ndarray
     errors: np.ndarray
     covered: np.ndarray  # in classification the probability of the guess
 
+    def _facts(self) -> Mapping[str, Any]:
+        means = {"log_score": self.log_scores, "error": self.errors, "covered": self.covered}
+        shown = {f"mean_{name}": float(values.mean()) for name, values in means.items()}
+        return {"rows": len(self.errors), **shown}
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Scores on held-out rows.
 
     Attributes:
@@ -46,6 +55,15 @@ class Evaluation:
     scores: dict[str, Scores]
     predictions: pd.DataFrame
     uncertainty: str
+
+    def _facts(self) -> Mapping[str, Any]:
+        nll = (f"{name} {-each.log_scores.mean():.4g}" for name, each in self.scores.items())
+        return {
+            "task": self.task,
+            "held_out_rows": len(self.predictions),
+            "NLL": "; ".join(nll),
+            "warnings": len(self.warnings()),
+        }
 
     def summary(self) -> str:
         """The scores as a table in plain text, and warnings.
@@ -98,10 +116,11 @@ class Evaluation:
             worse = (
                 gain < -error if network else gain < 0 or own.errors.mean() > other.errors.mean()
             )
+            advice = PREFER_NETWORK if network else "do not trust it"
             if worse:
                 said.append(
                     f"WARNING: on these rows the answer is worse than the {name} ({gain:+.3f} ± "
-                    f"{error:.3f} nats a row): {'prefer that' if network else 'do not trust it'}."
+                    f"{error:.3f} nats a row): {advice}."
                 )
         rows = len(own.covered)
         low = LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / rows)

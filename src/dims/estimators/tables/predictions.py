@@ -11,7 +11,7 @@ import torch
 from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
-from dims.estimators.tables.preparation import unknown_levels
+from dims.estimators.tables.preparation import filled, unknown_levels
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
 
@@ -41,7 +41,8 @@ def predict_file(
     odd = row_notes(known, table) if known is not None else []
     marked = sum(map(bool, odd))
     counted = [f"{marked} of {len(table)} rows have a note in the file"] if marked else []
-    for note in [*table.notes, *unknown_levels(model[0], table), *counted]:
+    said = [*table.notes, *filled(model[0], table), *unknown_levels(model[0], table), *counted]
+    for note in said:
         print(f"note: {note}")
     made = predictions(model[-1], model[:-1].transform(table.inputs))
     made = made.rename(columns={"prediction": f"predicted {target}"})

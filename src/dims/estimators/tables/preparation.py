@@ -2,69 +2,187 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
 
 import pandas as pd
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
 from dims.estimators.tables.typed import SHOWN_CELLS, Table
 
-__all__ = ["preparation", "unknown_levels"]
+__all__ = ["decisions", "filled", "input_names", "preparation", "unknown_levels"]
 
-RARE = 4  # levels in fewer rows than this are grouped
-MOST_LEVELS = 20
 NOTHING = "(missing)"
 
 
-def preparation(columns: Mapping[str, str]) -> ColumnTransformer:
+def preparation(
+    columns: Mapping[str, str],
+    fill: str | float = "median",
+    mark_missing: bool = True,
+    rare: int = 4,
+    most_levels: int = 20,
+) -> ColumnTransformer:
     """A scikit-learn transformer for the inputs of a `Table`.
 
-    A missing number becomes the median of its column, and another column says where that was. A
-    category becomes one column of 0 and 1 for each level; rare levels share one, levels that were
-    not there in `fit` count as rare ones (all 0 where there are none), and "missing" is a level.
+    A missing number is filled, and another column says where that was. A category becomes one
+    column of 0 and 1 for each level; rare levels share one, levels that were not there in `fit`
+    count as rare ones (all 0 where there are none), and "missing" is a level.
 
     Args:
         columns: The kind of each column; "leave out" leaves it out.
+        fill: What a missing number or date becomes: the "median" or "mean" of the rows in `fit`,
+            or a number.
+        mark_missing: Whether a column of 0 and 1 says where a number was missing.
+        rare: Levels in fewer rows of `fit` than this share one column; 1 groups none.
+        most_levels: Most columns of a category; its rarest levels share the last one.
 
     Returns:
         The transformer, to be used in a pipeline before an estimator.
+
+    Raises:
+        TableError: A setting is out of its range.
     """
+    _check(fill, rare, most_levels)
     used = {name: kind for name, kind in columns.items() if kind != LEFT_OUT}
     categories = [name for name, kind in used.items() if kind == CATEGORY]
     numbers = [name for name in used if name not in categories]
-    fill = SimpleImputer(strategy="constant", fill_value=NOTHING, missing_values=None)
+    nothing = SimpleImputer(strategy="constant", fill_value=NOTHING, missing_values=None)
     one_hot = OneHotEncoder(
         handle_unknown="infrequent_if_exist",
-        min_frequency=RARE,
-        max_categories=MOST_LEVELS,
+        min_frequency=rare,
+        max_categories=most_levels,
         sparse_output=False,
     )
-    median = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    named = isinstance(fill, str)
+    filler = SimpleImputer(
+        strategy=fill if named else "constant",
+        fill_value=None if named else float(fill),
+        add_indicator=mark_missing,
+        keep_empty_features=True,
+    )
     return ColumnTransformer(
-        [("numbers", median, numbers), ("categories", make_pipeline(fill, one_hot), categories)],
+        [
+            ("numbers", filler, numbers),
+            ("categories", make_pipeline(nothing, one_hot), categories),
+        ],
         verbose_feature_names_out=False,
     )
+
+
+def decisions(transformer: ColumnTransformer, known: Table) -> list[str]:
+    """What the preparation does to the rows to learn from, where a column is affected.
+
+    Args:
+        transformer: From `preparation`; it stays as it is.
+        known: The rows to learn from.
+
+    Returns:
+        A sentence for each column with missing cells, and for each with levels that are grouped.
+    """
+    fitted = clone(transformer).fit(known.inputs)
+    return [*filled(fitted, known), *_grouped(fitted)]
+
+
+def filled(fitted: ColumnTransformer, table: Table) -> list[str]:
+    """The missing cells of each column, and what becomes of them."""
+    notes = []
+    for part, transformer, columns in _parts(fitted):
+        for place, name in enumerate(columns):
+            count = int(table.inputs[name].isna().sum())
+            if not count:
+                continue
+            done = f"a level of their own, {NOTHING!r}"
+            if part == "numbers":
+                own = transformer.strategy == "constant"
+                what = "" if own else f"the {transformer.strategy} of the training rows, "
+                marks = transformer.indicator_.features_ if transformer.add_indicator else []
+                marked = "another input marks them" if place in marks else "no input marks them"
+                done = f"filled with {what}{transformer.statistics_[place]:g}; {marked}"
+            notes.append(f"column {name!r}: {count} of {len(table)} cells are missing; {done}")
+    return notes
+
+
+def _grouped(fitted: ColumnTransformer) -> list[str]:
+    """Levels that share an input."""
+    notes = []
+    for part, transformer, columns in _parts(fitted):
+        if part == "numbers":
+            continue
+        encoder = transformer[-1]
+        for name, levels in zip(columns, encoder.infrequent_categories_, strict=True):
+            if levels is None:
+                continue
+            listed = ", ".join(str(level)[:20] for level in levels[:SHOWN_CELLS])
+            notes.append(
+                f"column {name!r}: {len(levels)} rare levels share one input ({listed}"
+                f"{', …' if len(levels) > SHOWN_CELLS else ''}); levels in fewer than "
+                f"{encoder.min_frequency} training rows are rare, and those that would need more "
+                f"than {encoder.max_categories} inputs"
+            )
+    return notes
+
+
+def _check(fill: object, rare: object, most_levels: object) -> None:
+    number = isinstance(fill, Real) and not isinstance(fill, bool) and math.isfinite(fill)
+    if not number and fill not in ("median", "mean"):
+        raise TableError(f'FILL: must be "median", "mean" or a number, is {fill!r}')
+    for name, value, lowest in (("RARE", rare, 1), ("MOST_LEVELS", most_levels, 2)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
+            raise TableError(f"{name}: must be a whole number of at least {lowest}, is {value!r}")
+
+
+def _parts(fitted: ColumnTransformer) -> list[tuple[str, Any, list[str]]]:
+    """The transformers that have columns, by name."""
+    return [
+        (name, transformer, columns)
+        for name, transformer, columns in fitted.transformers_
+        if name != "remainder" and columns
+    ]
+
+
+def input_names(fitted: ColumnTransformer) -> list[str]:
+    """Names of the network's inputs, which follow from those of the columns."""
+    names: list[str] = []
+    for part, transformer, columns in _parts(fitted):
+        made = [str(name) for name in transformer.get_feature_names_out(columns)]
+        if part == "numbers":
+            marks = [name.removeprefix("missingindicator_") for name in made[len(columns) :]]
+            names += [*made[: len(columns)], *(f"{name} missing" for name in marks)]
+        else:
+            rare = "_infrequent_sklearn"
+            names += [
+                f"{name.removesuffix(rare)} rare" if name.endswith(rare) else name for name in made
+            ]
+    return names
 
 
 def unknown_levels(fitted: ColumnTransformer, table: Table) -> list[str]:
     """Cells with a level that was not there in `fit`, by line and column."""
     notes: list[str] = []
-    encoder = fitted.named_transformers_["categories"]
-    names = next(each[2] for each in fitted.transformers_ if each[0] == "categories")
-    if not names:
-        return notes
-    for name, levels in zip(names, encoder[-1].categories_, strict=True):
-        cells: pd.Series = table.inputs[name]
-        strange = (cells.notna() & ~cells.isin(levels)).to_numpy().nonzero()[0]
-        for place in strange[:SHOWN_CELLS]:
-            notes.append(
-                f"line {table.lines[place]}, column {name!r}: {str(cells.iloc[place])[:40]!r} was "
-                "not in the rows that were learned from; taken as a rare level"
-            )
-        if len(strange) > SHOWN_CELLS:
-            notes.append(f"column {name!r}: {len(strange) - SHOWN_CELLS} more such cells")
+    for part, transformer, columns in _parts(fitted):
+        if part == "numbers":
+            continue
+        for name, levels in zip(columns, transformer[-1].categories_, strict=True):
+            notes += _strange_cells(name, table, set(levels))
+    return notes
+
+
+def _strange_cells(name: str, table: Table, levels: set[object]) -> list[str]:
+    cells: pd.Series = table.inputs[name]
+    strange = (cells.notna() & ~cells.isin(levels)).to_numpy().nonzero()[0]
+    notes = [
+        f"line {table.lines[place]}, column {name!r}: {str(cells.iloc[place])[:40]!r} was not in "
+        "the rows that were learned from; taken as a rare level"
+        for place in strange[:SHOWN_CELLS]
+    ]
+    if len(strange) > SHOWN_CELLS:
+        notes.append(f"column {name!r}: {len(strange) - SHOWN_CELLS} more such cells")
     return notes

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dims.errors import TableError
+from dims.prediction.showing import Shown, ShownSettings
 
-__all__ = ["Format", "TextTable", "parse_numbers", "read_text", "shown", "write"]
+__all__ = ["Format", "TextTable", "parse_numbers", "read_text", "shown", "some_names"]
+__all__ += ["write"]
 
+SHOWN_NAMES = 4
 MAX_BYTES = 2**30
 SEPARATORS = (",", ";", "\t", "|")
 LOOK_AT = 2**17  # characters that decide about separator and decimal sign
@@ -24,7 +29,7 @@ CURRENCY = re.compile(r"[\s€$£¥%']")
 
 
 @dataclass(frozen=True)
-class Format:
+class Format(ShownSettings):
     """How a CSV file is written.
 
     Attributes:
@@ -38,8 +43,8 @@ class Format:
     encoding: str = "utf-8"
 
 
-@dataclass(frozen=True, eq=False)
-class TextTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class TextTable(Shown):
     """The cells of a file as text; None where a cell is empty or says that nothing is known.
 
     Attributes:
@@ -53,6 +58,15 @@ class TextTable:
     cells: pd.DataFrame
     lines: np.ndarray
     format: Format
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {
+            "file": self.path.name[:40],
+            "rows": len(self.cells),
+            "columns": some_names(self.cells.columns),
+            "missing_cells": int(self.cells.isna().sum().sum()),
+            "separator": repr(self.format.separator),
+        }
 
 
 def read_text(path: str | Path, format: Format | None = None) -> TextTable:
@@ -130,6 +144,12 @@ def shown(path: Path) -> str:
     """The name of a file, cut where it is very long."""
     name = str(path)
     return name if len(name) <= 80 else "…" + name[-79:]
+
+
+def some_names(names: Iterable[object]) -> str:
+    """The number of columns and the first names, cut where they are long."""
+    listed = [str(name)[:12] for name in names]
+    return f"{len(listed)} ({'; '.join(listed[:SHOWN_NAMES])}{'; …' * (len(listed) > SHOWN_NAMES)})"
 
 
 def _bytes_of(path: Path) -> bytes:

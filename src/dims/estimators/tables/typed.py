@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
-from dims.estimators.tables.reading import Format, TextTable, parse_numbers, read_text, shown
+from dims.estimators.tables.reading import (
+    Format,
+    TextTable,
+    parse_numbers,
+    read_text,
+    shown,
+    some_names,
+)
+from dims.prediction.showing import Shown
 
 __all__ = ["Table", "read", "read_inputs"]
 
@@ -19,8 +28,8 @@ FEWEST_ROWS = 10
 SHOWN_CELLS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Shown):
     """Rows of a file as numbers and categories.
 
     Attributes:
@@ -41,6 +50,19 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def _facts(self) -> Mapping[str, Any]:
+        target = "not known"
+        if len(self.target):
+            numbers = self.target.dtype != object
+            target = "numbers" if numbers else f"{len(set(self.target))} classes"
+        return {
+            "rows": len(self),
+            "columns": some_names(self.inputs.columns),
+            "target": target,
+            "missing_cells": int(self.inputs.isna().sum().sum()),
+            "notes": len(self.notes),
+        }
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Random rows to learn from, and others to evaluate by; every class keeps a row to learn.
@@ -204,5 +226,4 @@ def _note_bad_cells(
             f"line {text.lines[place]}, column {name!r}: {content!r} is not a {wanted}; {done}"
         )
     if len(places) > SHOWN_CELLS:
-        more = len(places) - SHOWN_CELLS
-        notes.append(f"column {name!r}: {more} more cells are not a {wanted}; {done}")
+        notes.append(f"column {name!r}: {len(places)} cells are not a {wanted} in all; {done}")

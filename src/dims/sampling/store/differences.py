@@ -20,9 +20,10 @@ PARTS = {
 }
 HASHES = ("fingerprint", "parts", "curvature")  # which say nothing to a person
 KEEP = (
-    "train once and load the weights afterwards, as the program of `dims init` does, or give "
-    "another folder"
+    "train once and load the weights afterwards, as the program of `dims init` without --csv does "
+    "(with --csv it trains again: keep its settings as they were), or give another folder"
 )
+UNDO = "undo that, or give another folder"  # loading weights is no help there
 
 
 def explain(
@@ -53,7 +54,10 @@ def explain(
         told = [*(causes or ["the network, its weights or its data changed"]), *told]
     elif "curvature" in named:
         told = ["the curvature of the fit changed", *told]
-    advice = KEEP if "fingerprint" in named else "give the same values, or another folder"
+    advice = "give the same values, or another folder"
+    if "fingerprint" in named:
+        other = PARTS["network"] in changed or PARTS["data"] in changed
+        advice = UNDO if other else KEEP
     more = f" and {len(told) - MOST_SHOWN} more" if len(told) > MOST_SHOWN else ""
     return f"{', '.join(told[:MOST_SHOWN])}{more}; {advice}"
 

@@ -1,0 +1,81 @@
+"""The report of a table: held-out rows, and the names of its columns."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import dims
+from dims.commands import app
+from dims.commands.pages.read import read_page
+
+FLATS = ["size,side,price"]
+FLATS += [
+    f"{'' if i in (4, 5, 6) else 30 + 7 * i % 90},{'NS'[i % 2]},{3 * i % 50}.5" for i in range(40)
+]
+FEELINGS = ["a,kind", *(f"{i % 9}.5,{('up', 'down', 'flat')[i % 3]}" for i in range(40))]
+
+
+def sampled(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, lines: list[str]) -> dict:
+    """The page of a run of the written program, made small."""
+    monkeypatch.chdir(folder)
+    Path("t.csv").write_text("\n".join(lines))
+    file = Path(f"{name}.py")
+    assert CliRunner().invoke(app, ["init", str(file), "--csv", "t.csv"]).exit_code == 0
+    text = file.read_text().replace("hidden=(16,)", "hidden=(3,)").replace("=300", "=60")
+    file.write_text(text)
+    how = ("--method", "la", "--draws", "3", "--quiet", "--store", "run")
+    how += ("--curvature", "diagonal")  # the fastest
+    done = CliRunner().invoke(app, ["sample", f"{file}:problem", *how])
+    assert done.exit_code == 0, done.output
+    return read_page(folder / "run")
+
+
+def labels(page: dict) -> list[str]:
+    table = next(table for table in page["tables"] if table["id"] == "disagreement")
+    return [column["label"] for column in table["columns"][5:]]
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
+    """Targets are in the network's units: standardised by the rows that were learned from."""
+    page = sampled(tmp_path, monkeypatch, "flats_run", FLATS)
+    run = page["runs"][0]
+    assert len(run["residuals"][0]["x"]) == 8
+    assert [entry["method"] for entry in run["calibration"]] == ["LA", "network alone"]
+    assert any(table["id"] == "held-out" for table in page["tables"])
+    assert labels(page) == ["size", "size missing", "side_N", "side_S"]
+    shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
+    known, held = sys.modules["flats_run"].data()
+    sizes = held.inputs["size"].fillna(known.inputs["size"].median())
+    scaled = (held.target - known.target.mean()) / known.target.std()
+    for row in shown:
+        assert row[4] == pytest.approx(scaled[row[0]], rel=1e-3)
+        assert row[5] == pytest.approx(sizes.iloc[row[0]])
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_classes_are_numbered_as_those_of_the_network(tmp_path, monkeypatch):
+    page = sampled(tmp_path, monkeypatch, "feelings_run", FEELINGS)
+    assert len(page["runs"][0]["residuals"][0]["x"]) == 8
+    assert page["runs"][0]["calibration"]
+    shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
+    held = sys.modules["feelings_run"].data()[1]
+    names = ["down", "flat", "up"]  # in alphabetical order, as scikit-learn numbers them
+    assert [row[4] for row in shown] == [names.index(held.target[row[0]]) for row in shown]
+
+
+def test_rows_for_the_network_must_have_labels_that_it_knows():
+    x = np.linspace(-1, 1, 12)[:, None]
+    model = dims.DimsClassifier(hidden=(2,), epochs=1, random_state=0)
+    model.train(x, np.where(x[:, 0] > 0, "up", "down"))
+    inputs, labels = model.rows_for_network(x[:2], ["up", "down"])
+    assert torch.equal(inputs, torch.tensor(x[:2]))
+    assert labels.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="'left' was not in the rows that were trained on"):
+        model.rows_for_network(x[:1], ["left"])

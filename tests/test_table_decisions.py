@@ -1,0 +1,130 @@
+"""What is decided about missing cells, rare levels and dates is said, and can be changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dims.commands import app
+from dims.errors import TableError
+from dims.estimators import tables
+
+KINDS = {"size": "number", "side": "category"}
+SIZES = ["", "", *(f"{i}.5" for i in range(28))]
+SIDES = ["N"] * 12 + ["S"] * 12 + ["E", "E", "W", "", "", ""]
+
+
+def write(folder: Path) -> Path:
+    rows = [
+        f"{size},{side},{i}.25" for i, (size, side) in enumerate(zip(SIZES, SIDES, strict=True))
+    ]
+    path = folder / "t.csv"
+    path.write_text("\n".join(["size,side,y", *rows]))
+    return path
+
+
+def read(folder: Path) -> tables.Table:
+    return tables.read(write(folder), KINDS, "y", "regression")
+
+
+def test_missing_cells_and_rare_levels_are_told(tmp_path):
+    assert tables.decisions(tables.preparation(KINDS), read(tmp_path)) == [
+        "column 'size': 2 of 30 cells are missing; filled with the median of the training rows, "
+        f"{np.median(np.arange(28) + 0.5):g}; another input marks them",
+        "column 'side': 3 of 30 cells are missing; a level of their own, '(missing)'",
+        "column 'side': 3 rare levels share one input ((missing), E, W); levels in fewer than 4 "
+        "training rows are rare, and those that would need more than 20 inputs",
+    ]
+
+
+def test_other_settings_are_used_and_told(tmp_path):
+    table = read(tmp_path)
+    made = tables.preparation(KINDS, fill=7, mark_missing=False, rare=1, most_levels=3)
+    notes = tables.decisions(made, table)
+    assert notes[0].endswith("missing; filled with 7; no input marks them")
+    assert "3 rare levels share one input" in notes[2]
+    features = made.fit_transform(table.inputs)
+    assert features.shape == (30, 4)
+    assert features[:2, 0].tolist() == [7, 7]
+    mean = tables.preparation(KINDS, "mean", rare=1).fit_transform(table.inputs)
+    assert mean.shape == (30, 7)
+    assert mean[0, 0] == np.mean(np.arange(28) + 0.5)
+
+
+def test_nothing_is_said_where_nothing_is_done(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["size,y", *(f"{i}.5,{i}.25" for i in range(20))]))
+    kinds = {"size": "number"}
+    table = tables.read(path, kinds, "y", "regression")
+    assert tables.decisions(tables.preparation(kinds), table) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"fill": "most"}, 'FILL: must be "median", "mean" or a number'),
+        ({"fill": float("nan")}, "FILL"),
+        ({"rare": 0}, "RARE: must be a whole number of at least 1"),
+        ({"most_levels": 1.5}, "MOST_LEVELS: must be a whole number of at least 2"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, said):
+    with pytest.raises(TableError, match=said):
+        tables.preparation(KINDS, **settings)
+
+
+def loaded(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("decided", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_init_and_the_program_say_the_same(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    made = CliRunner().invoke(app, ["init", "mine.py", "--csv", "t.csv"])
+    assert made.exit_code == 0, made.output
+    module = loaded(tmp_path / "mine.py")
+    known, _ = module.data()
+    said = capsys.readouterr().out.splitlines()
+    notes = tables.decisions(tables.preparation(KINDS), known)
+    assert len(notes) == 3
+    assert said == [f"note: {note}" for note in notes]
+    assert all(note in made.stdout.splitlines() for note in notes)
+    defaults = inspect.signature(tables.preparation).parameters
+    written = {name: getattr(module, name.upper()) for name in list(defaults)[1:]}
+    assert written == {name: defaults[name].default for name in written}
+    module.RARE, module.FILL = 1, 0
+    module.data()
+    assert "filled with 0; another input marks them" in (said := capsys.readouterr().out)
+    assert "rare levels" not in said
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "said"),
+    [
+        (["03/04/2020", "05/06/2021"], "%m/%d/%Y", "taken as month first, .*'date %d/%m/%Y'"),
+        (["03.04.2020", "05.06.2021"], "%d.%m.%Y", "taken as day first, .*'date %m.%d.%Y'"),
+        (["03/04/2020", "25/06/2021"], "%d/%m/%Y", None),
+        (["2020-03-04", "2021-05-06"], "%Y-%m-%d", None),
+        (["3 Jan 2020", "4 May 2021"], "%d %b %Y", None),
+    ],
+)
+def test_the_order_of_day_and_month_is_told_where_cells_leave_it_open(tmp_path, cells, kind, said):
+    rows = [f"{cell},{i}.25,{i}.5" for i, cell in enumerate(cells * 10)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["when,x,y", *rows]))
+    column = tables.choose_columns(tables.read_text(path), "y")["when"]
+    assert column.kind == f"date {kind}"
+    found = re.search(said or "taken as", column.why)
+    assert (found is not None) == (said is not None), column.why
