@@ -18,9 +18,9 @@ test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Adds notebooks, wheels in an empty environment, clusters, kill series, browsers and long
-# statistics; the last lines list the slow tests that ran.
+# statistics, and checks the shapes of more calls; the last lines list the slow tests that ran.
 test-all: lint types docs
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
+	DIMS_CHECKED_CALLS=5 $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
 # The site, into site/; a warning or a broken link is an error (not with --quiet, which hides them).
 docs: $(DOCS_READY)
