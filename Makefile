@@ -14,13 +14,16 @@ install: $(READY)
 demo: $(READY)
 	$(BIN)/dims demo
 
-test: lint types
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# mypy runs beside the tests, so that no core waits for it; the last lines are what it says.
+test: lint
+	@$(BIN)/mypy > $(VENV)/types.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests + types))
 
 # Adds notebooks, wheels in an empty environment, clusters, kill series, browsers and long
-# statistics; the last lines list the slow tests that ran.
+# statistics, and checks the shapes of more calls; the last lines list the slow tests that ran.
 test-all: lint types docs
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
+	DIMS_CHECKED_CALLS=5 $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
 # The site, into site/; a warning or a broken link is an error (not with --quiet, which hides them).
 docs: $(DOCS_READY)

@@ -134,7 +134,8 @@ def measure(kills: dict[str, int], draws: int, every: float) -> dict[str, object
     try:
         expected = quiet(place / "quiet", draws)
         posterior = problem()
-        for name, number in KINDS.items():
+        for name in kills:
+            number = KINDS[name]
             (place / name).mkdir()
             # Often for kill -9, so that kills hit the writing as well; SIGTERM writes by itself.
             checkpoint.EVERY = every if number is signal.SIGKILL else MINUTE

@@ -15,9 +15,9 @@ brief = True  # set by conftest.py: whether the slow tests are left out
 
 
 def examples(count: int) -> int:
-    """How many examples hypothesis makes: all of them in `make test-all`, a quarter otherwise."""
+    """How many examples hypothesis makes: all of them in `make test-all`, an eighth otherwise."""
     wanted = os.environ.get("DIMS_FUZZ_EXAMPLES")  # for a longer hunt
-    return int(wanted) if wanted else -(-count // 4) if brief else count
+    return int(wanted) if wanted else -(-count // 8) if brief else count
 
 
 def slow(*values: Any, id: str | None = None) -> Any:

@@ -1,12 +1,14 @@
 """Tensor shapes and types checked at run time, in the first calls that a test makes of a function.
 
 Checking every call doubles the time of the tests, most of it in small functions that a solver calls
-thousands of times with the same shapes.
+thousands of times with the same shapes. `make test` checks two calls, `make test-all` five:
+DIMS_CHECKED_CALLS says how many.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from collections import Counter
 from collections.abc import Callable
 from types import FunctionType
@@ -17,7 +19,7 @@ import torch
 
 __all__ = ["forget_calls", "install"]
 
-CHECKED_CALLS = 5
+CHECKED_CALLS = int(os.environ.get("DIMS_CHECKED_CALLS", "2"))
 _calls: Counter[tuple[str, str]] = Counter()
 _check_always = jaxtyping.jaxtyped
 

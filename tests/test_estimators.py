@@ -223,6 +223,7 @@ def test_binary_probabilities_follow_the_order_of_the_classes():
     assert model.score(x, names) > 0.8
 
 
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")  # the second one is not refined
 def test_several_outputs_keep_their_own_units():
     x, y = sine()
     both = np.stack([y, -1e4 * y], axis=1)
@@ -230,7 +231,7 @@ def test_several_outputs_keep_their_own_units():
     mean, std = model.predict(x, return_std=True)
     assert mean.shape == std.shape == both.shape
     assert model.score(x, both) > 0.9
-    column = DimsRegressor(**FAST, random_state=0).fit(x, y[:, None])
+    column = DimsRegressor(**UNREFINED, random_state=0).fit(x, y[:, None])
     assert column.predict(x).shape == (60, 1)
 
 
@@ -274,11 +275,13 @@ def test_parameters_survive_clone_and_set_params():
     assert "friction=0.5" in repr(model)
 
 
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 def test_settings_reach_the_sampler():
-    model = DimsRegressor(**FAST | {"friction": 0.7, "gravity": 2.0}, random_state=0).fit(*sine())
+    small = UNREFINED | {"max_time": 0.5}
+    model = DimsRegressor(**small | {"friction": 0.7, "gravity": 2.0}, random_state=0).fit(*sine())
     settings = model.draws_.settings
     assert (settings["friction"], settings["gravity"], settings["max_time"]) == (0.7, 2.0, 0.5)
-    fixed = DimsRegressor(**FAST, prior_precision=0.3, random_state=0).fit(*sine())
+    fixed = DimsRegressor(**small, prior_precision=0.3, random_state=0).fit(*sine())
     assert fixed.posterior_.prior_precision == pytest.approx(0.3)
     assert fixed.posterior_.noise_std != 1.0
 
@@ -364,9 +367,10 @@ def test_the_old_name_of_draws_still_works_with_a_warning(kind):
     assert model.get_params()["draws"] == 5
 
 
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")  # it is not refined
 def test_a_sampler_object_is_a_method_too():
     x, y = sine()
-    shared = {"hidden": (2,), "epochs": 20, "draws": 2, "random_state": 0}
+    shared = {"hidden": (2,), "epochs": 20, "draws": 2, "random_state": 0, "refine": False}
     sampler = dims.DiMS(friction=0.5, max_time=0.1, settle="none", certify=False)
     by_object = DimsRegressor(**shared, method=sampler).fit(x, y)
     by_name = DimsRegressor(**shared, friction=0.5, max_time=0.1, settle="none", certify=False).fit(
@@ -379,6 +383,7 @@ def test_a_sampler_object_is_a_method_too():
 def test_scikit_learn_is_imported_only_where_it_is_used():
     script = """
 import sys
+sys.modules["curvlinops"] = sys.modules["laplace"] = None  # not needed either
 import dims
 assert "sklearn" not in sys.modules, "import dims imported scikit-learn"
 sys.modules["sklearn"] = None

@@ -15,6 +15,7 @@ from baseline_problems import class_data, network, randn, regression_data, untou
 from torch import Tensor, nn
 
 import dims
+from cases import first
 from dims.baselines import train_ensemble
 from dims.baselines.held_out import split
 from dims.baselines.side_by_side import Networks, Schedule, train_side_by_side
@@ -108,7 +109,7 @@ def run(networks: Networks, until: Any, epochs: int = 30, patience: int = 99) ->
     return train_side_by_side(surfaces()[0], networks, schedule, until, True, lambda part: None)
 
 
-@pytest.mark.parametrize("patience", [3, 99])
+@pytest.mark.parametrize("patience", first([3, 99]))
 def test_a_member_alone_is_the_member_of_the_batch(patience: int) -> None:
     networks = rows_of(4, [0.003, 0.01, 0.03, 0.1])
     together = run(networks, surfaces()[1], patience=patience)
@@ -136,7 +137,7 @@ def weights_after_every_epoch() -> list[Tensor]:
     return [run(networks, torch.full((3,), epoch)).thetas for epoch in range(1, 31)]
 
 
-@pytest.mark.parametrize("patience", [2, 5, 99])
+@pytest.mark.parametrize("patience", first([2, 5, 99]))
 def test_the_kept_epoch_is_the_best_before_patience_ends(patience: int) -> None:
     networks, held = rows_of(3, [0.02, 0.05, 0.2]), surfaces()[1]
     found = run(networks, held, patience=patience)

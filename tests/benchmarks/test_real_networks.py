@@ -219,6 +219,23 @@ def test_a_temperature_that_was_divided_out_is_found() -> None:
 
 
 @pytest.mark.usefixtures("on_noise")
+def test_some_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, bundles = str(tmp_path / "runs"), str(tmp_path / "bundles")
+    command = ["cifar", "--quick", "--folder", folder, "--steps", "train", "swag", "--starts", "0"]
+    program.main(command)
+    assert "failed: none" in capsys.readouterr().out
+    program.main(command)
+    assert "accuracy" not in capsys.readouterr().out  # nothing is computed again
+    program.main(["bundle", "--folder", folder, "--to", bundles])
+    program.main(["unbundle", "--folder", str(tmp_path / "elsewhere"), "--to", bundles])
+    here, there = (
+        sorted(p.name for p in (tmp_path / n).rglob("*.json")) for n in ("runs", "elsewhere")
+    )
+    assert here == there != []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_noise")
 def test_all_of_it_on_noise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +274,7 @@ def test_all_of_it_on_noise(
         assert (tmp_path / "images" / figure).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_noise")
 def test_a_motion_that_runs_out_of_time_goes_on(tmp_path: Path) -> None:
     whole = Experiment("tiny", tmp_path / "whole", "cpu", Budget(), quick=True)

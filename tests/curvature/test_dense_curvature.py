@@ -149,6 +149,7 @@ def test_full_refuses_matrices_that_would_not_fit() -> None:
         fit_curvature(surface, surface.initial)
 
 
+@pytest.mark.slow
 def test_importing_needs_neither_curvlinops_nor_laplace() -> None:
     code = (
         "import sys; sys.modules['curvlinops'] = sys.modules['laplace'] = None\n"

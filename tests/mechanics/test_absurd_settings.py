@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import dims
+from cases import slow
 from dims.mechanics import batch
 
 START = torch.tensor([1.0, 2.0], dtype=torch.float64)
@@ -18,12 +19,11 @@ def bowl() -> dims.Surface:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"dynamics": dims.dissipative(1.0, 1e9)},
-        {"dynamics": dims.dissipative(1e12, 1.0)},
-        {"dynamics": dims.gravitational(1.0), "max_time": 1e9},
-        {"tolerance": 1e-14},
+        pytest.param({"dynamics": dims.dissipative(1.0, 1e9)}, id="friction"),
+        slow({"dynamics": dims.dissipative(1e12, 1.0)}, id="gravity"),
+        slow({"dynamics": dims.gravitational(1.0), "max_time": 1e9}, id="time"),
+        pytest.param({"tolerance": 1e-14}, id="tolerance"),
     ],
-    ids=["friction", "gravity", "time", "tolerance"],
 )
 def test_a_row_that_would_need_too_long_is_given_up(
     settings: dict[str, object], monkeypatch: pytest.MonkeyPatch

@@ -157,6 +157,7 @@ def test_rows_are_what_their_names_say(tmp_path):
         assert row.diagnostics["kinetic_ratio"] == pytest.approx([1, 1], abs=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief", "unchecked")
 @pytest.mark.filterwarnings("ignore:θ. is not a minimum")
 def test_rows_are_kept_and_the_network_is_trained_once(tmp_path):

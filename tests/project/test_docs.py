@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from cases import slow
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -14,6 +18,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
+# Their code trains and samples for seconds; of the others there is one for each kind of page.
+LONG = {"baselines", "choose", "cluster", "idea", "index", "methods", "predictions", "regression"}
+LONG |= {"sequences", "sklearn", "extending/metrics", "extending/samplers", "extending/solvers"}
 
 
 def name_of(page: Path) -> str:
@@ -41,7 +48,17 @@ def broken_links(page: Path, text: str) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def pages_to_run() -> list:
+    """The long ones run in `make test-all` only."""
+    names = {page: name_of(page) for page in WITH_CODE}
+    assert {f"{name}.md" for name in LONG} <= set(names.values())
+    return [
+        slow(page, id=name) if name.removesuffix(".md") in LONG else pytest.param(page, id=name)
+        for page, name in names.items()
+    ]
+
+
+@pytest.mark.parametrize("page", pages_to_run())
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
@@ -50,6 +67,20 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     for block in BLOCK.findall(page.read_text()):
         exec(compile(block, page.name, "exec", dont_inherit=True), names)
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_python_blocks_name_what_exists(page):
+    """Also of the long pages: whatever a block takes from `dims` is there."""
+    import dims
+
+    for block in BLOCK.findall(page.read_text()):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert node.value.id != "dims" or hasattr(dims, node.attr), f"dims.{node.attr}"
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dims"):
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.dump(node)
 
 
 def test_pages_have_code_to_run():

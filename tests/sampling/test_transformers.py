@@ -16,8 +16,6 @@ from torch.utils.data import DataLoader
 
 import dims
 
-transformers = pytest.importorskip("transformers")
-
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -35,6 +33,7 @@ def sentences() -> list[dict[str, Tensor]]:
 
 
 def bert() -> nn.Module:
+    transformers = pytest.importorskip("transformers")  # seconds, of no use to other tests
     config = transformers.BertConfig(
         vocab_size=50,
         hidden_size=16,

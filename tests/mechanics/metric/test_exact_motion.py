@@ -228,7 +228,7 @@ DYNAMICS = {
         ("geodesic", 4),
         slow("constant friction", 4),
         slow("friction by speed", 4),
-        ("friction by speed", 2),
+        slow("friction by speed", 2),
     ],
 )
 def test_between_refreshes_it_is_the_motion_with_a_constant_metric(name, rank):

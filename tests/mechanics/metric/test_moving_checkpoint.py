@@ -138,6 +138,7 @@ def quiet(posterior, tmp_path_factory) -> tuple[dims.Draws, int]:
     return run(posterior, tmp_path_factory.mktemp("quiet") / "run", whole), whole.seen
 
 
+@pytest.mark.slow
 def test_a_chunk_goes_on_where_it_stopped(posterior, quiet, tmp_path):
     draws, reports = quiet
     assert (draws.metric_length != draws.arc_length).all()

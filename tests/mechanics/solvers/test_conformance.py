@@ -97,7 +97,9 @@ class QuadraticFriction:
 # --- The checks ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("solver", "order"), [(dims.Rattle, 2), (dims.Dopri5, 5), (Classical, 4)])
+@pytest.mark.parametrize(
+    ("solver", "order"), [(dims.Rattle, 2), slow(dims.Dopri5, 5), slow(Classical, 4)]
+)
 def test_solvers_keep_their_contract(solver, order):
     check_solver(solver, order=order)
 

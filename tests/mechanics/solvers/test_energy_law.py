@@ -25,7 +25,7 @@ SURFACES = {
 }
 
 
-ALWAYS = ("sphere", "two basins")
+ALWAYS = ("sphere",)
 NAMES = [name if name in ALWAYS else slow(name) for name in SURFACES]
 
 
