@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import dims
 from dims.commands import app
+from dims.commands.pages.answers import _candidates
 from dims.commands.pages.predicted import predicted
 from dims.commands.pages.read import read_page
 from dims.curvature.evidence import log_marginal_likelihood
@@ -160,6 +161,19 @@ def test_the_loss_along_the_paths_goes_from_the_network_to_the_draws(run, draws)
     same([path["loss"][0] for path in paths], start.expand(2))
     # The solver changes its steps to reach the saved times, so ends agree to its accuracy only.
     assert [path["loss"][-1] for path in paths] == pytest.approx(drawn.loss[:2].tolist(), rel=1e-3)
+
+
+def test_candidates_are_in_order_and_one_scored_twice_has_one_line():
+    def point(prior: float, score: float | None, chosen: bool) -> dict:
+        return {
+            "prior_precision": prior,
+            "noise_std": 0.1,
+            "leave_one_out": score,
+            "chosen": chosen,
+        }
+
+    merged = _candidates([point(1.0, None, True), point(0.1, None, False), point(1.0, 5.0, False)])
+    assert merged == [point(0.1, None, False), point(1.0, 5.0, True)]
 
 
 def test_advice_and_warnings_of_the_terminal_are_on_the_page(source, tmp_path):
