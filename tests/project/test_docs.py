@@ -99,6 +99,15 @@ def test_a_broken_link_is_found():
     assert broken_links(DOCS / "index.md", text) == ["nowhere.md", "index.md#nothing"]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_stars_of_symbols_are_not_taken_for_emphasis(page):
+    """Of two θ* in a paragraph or a row, markdown would drop both stars and set what is between."""
+    text = re.sub(r"`[^`\n]*`", "", FENCED.sub("", page.read_text()))
+    rows = re.findall(r"^\|.*$", text, flags=re.MULTILINE)
+    blocks = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE).split("\n\n")
+    assert [block for block in rows + blocks if re.search(r"θ\*[^\s*][^*]*θ\*", block)] == []
+
+
 def test_every_page_is_in_the_menu():
     menu = (DOCS.parent / "mkdocs.yml").read_text()
     listed = re.findall(r"- [^:\n]+: (\S+\.md)", menu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import warnings
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import dims
 from dims.commands import app
+from dims.commands.pages.answers import _candidates
 from dims.commands.pages.predicted import predicted
 from dims.commands.pages.read import read_page
 from dims.curvature.evidence import log_marginal_likelihood
@@ -62,6 +64,7 @@ def run(source) -> Path:
     """A store of `dims sample` with held-out rows, and a file of the same draws."""
     store = source.parent / "run"
     how = ("--draws", 4, "--max-time", 0.2, "--friction", 1, "--settle", "none", "--quiet")
+    how += ("--follow", 2)
     kept = ("--store", store, "--out", source.parent / "draws.safetensors")
     code, _, error = call("sample", f"{source}:problem", *how, *kept, "--tune-at-minimum")
     assert code == 0, error
@@ -100,6 +103,77 @@ def test_a_run_with_held_out_rows_shows_what_it_predicts(run):
     assert amounts == sorted(amounts, reverse=True)
     x = torch.linspace(-2, 2, 60).double()[1::2]
     assert all(row[5] == pytest.approx(float(x[row[0]]), rel=1e-4) for row in disagreement)
+
+
+@pytest.fixture(scope="module")
+def draws(run, source) -> tuple[dims.Draws, torch.Tensor, torch.Tensor]:
+    """The draws of the run and its held-out rows, for values computed apart from the page."""
+    names = runpy.run_path(str(source))
+    model, data, _, rows = names["problem"]()
+    return dims.load(run.parent / "draws.safetensors", model, data), *rows
+
+
+def same(shown: list, exact: torch.Tensor) -> None:
+    """A page has five digits of every number."""
+    numbers = torch.tensor(shown, dtype=torch.float64)
+    torch.testing.assert_close(numbers, exact.reshape(numbers.shape), rtol=6e-5, atol=1e-12)
+
+
+def test_residuals_and_coverage_are_those_of_the_prediction(run, draws):
+    page, (drawn, x, y) = read_page(run), draws
+    alone = dims.Draws.from_parameters(drawn.surface, drawn.mixture.network.unsqueeze(0))
+    made = drawn.predict(x), alone.predict(x)
+    shown = section(page, "residuals")[0]
+    same(shown["x"], made[0].mean)
+    same(shown["y"], (y - made[0].mean) / made[0].variance.sqrt())
+    near = sum(abs(value) <= 2 for value in shown["y"])
+    assert section(page, "within_two") == pytest.approx(near / len(y))
+    for diagram, prediction in zip(section(page, "calibration"), made, strict=True):
+        assert diagram["inputs"] == [len(y)] * len(diagram["confidence"])
+        for level, coverage in zip(diagram["confidence"], diagram["accuracy"], strict=True):
+            low, high = prediction.interval(level)
+            inside = (low <= y) & (y <= high)
+            assert coverage == pytest.approx(float(inside.double().mean()))
+
+
+def test_bands_along_the_input_are_those_of_the_prediction(run, draws):
+    page, (drawn, _, _) = read_page(run), draws
+    low, high = drawn.surface.data.inputs.min(), drawn.surface.data.inputs.max()
+    margin = 0.25 * (high - low)
+    grid = torch.linspace(float(low - margin), float(high + margin), 161, dtype=torch.float64)
+    same(section(page, "grid"), grid)
+    prediction = drawn.predict(grid.unsqueeze(1))
+    (shown,) = section(page, "functions")
+    same(shown["mean"], prediction.mean)
+    same(shown["inner"], prediction.epistemic.sqrt())
+    same(shown["std"], (prediction.epistemic + prediction.aleatoric).sqrt())
+    every = max(1, len(prediction.samples) // 20)
+    same(shown["curves"], prediction.samples[::every, :, 0])
+
+
+def test_the_loss_along_the_paths_goes_from_the_network_to_the_draws(run, draws):
+    page, (drawn, _, _) = read_page(run), draws
+    stored = json.loads((run / "trajectories.json").read_text())["trajectories"]
+    paths = section(page, "trajectories")
+    assert [path["loss"] for path in paths] == [path["loss"] for path in stored]
+    assert [path["times"] for path in paths] == [path["times"] for path in stored]
+    start = drawn.surface.value(drawn.map_parameters.unsqueeze(0))
+    same([path["loss"][0] for path in paths], start.expand(2))
+    # The solver changes its steps to reach the saved times, so ends agree to its accuracy only.
+    assert [path["loss"][-1] for path in paths] == pytest.approx(drawn.loss[:2].tolist(), rel=1e-3)
+
+
+def test_candidates_are_in_order_and_one_scored_twice_has_one_line():
+    def point(prior: float, score: float | None, chosen: bool) -> dict:
+        return {
+            "prior_precision": prior,
+            "noise_std": 0.1,
+            "leave_one_out": score,
+            "chosen": chosen,
+        }
+
+    merged = _candidates([point(1.0, None, True), point(0.1, None, False), point(1.0, 5.0, False)])
+    assert merged == [point(0.1, None, False), point(1.0, 5.0, True)]
 
 
 def test_advice_and_warnings_of_the_terminal_are_on_the_page(source, tmp_path):

@@ -124,6 +124,7 @@ def _prior(made: Answers, findings: dict[str, Any]) -> None:
     for point in curve:
         if not (isinstance(point["prior_precision"], float) and point["prior_precision"] > 0):
             raise ValueError("a point of the curve has no prior precision")
+    curve = _candidates(curve)
     if len(curve) > 1:
         made.sections |= {"evidence": curve, "evidence_note": note}
     if prior["chosen"] in ("minimum", "leave_one_out"):
@@ -135,6 +136,16 @@ def _prior(made: Answers, findings: dict[str, Any]) -> None:
         rows = [[*c, "chosen" if p["chosen"] else ""] for c, p in zip(cells, curve, strict=True)]
         title, note = "Priors that were compared", f"{how[0].upper()}{how[1:]}."
         made.tables.append(table("priors", title, note, [*columns, column("")], rows))
+
+
+def _candidates(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Candidates by their prior; one that was scored twice has both scores on one line."""
+    merged: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for point in curve:
+        known = merged.setdefault((point["prior_precision"], point.get("noise_std")), point)
+        scores = {name: value for name, value in point.items() if known.get(name) is None}
+        known |= {**scores, "chosen": known["chosen"] or point["chosen"]}
+    return sorted(merged.values(), key=lambda point: point["prior_precision"])
 
 
 def _weights(made: Answers, findings: dict[str, Any]) -> None:

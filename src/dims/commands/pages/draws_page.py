@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,7 +87,7 @@ def read_draws(path: Path) -> SavedDraws:
         ["seed", str(header.seed)],
         ["parameters", size],
         ["training points", header.points],
-        ["likelihood", header.likelihood_text],
+        ["likelihood", _short_numbers(header.likelihood_text)],
         ["loss at θ*", header.loss_at_map],
     ]
     versions = json.loads(text).get("versions", {})
@@ -103,6 +104,12 @@ def read_draws(path: Path) -> SavedDraws:
         theta=tensors["map_parameters"],
         tensors=[(each.name, each.shape) for each in header.entries if each.role == "sampled"],
     )
+
+
+def _short_numbers(text: str) -> str:
+    """The same text with at most five significant digits in its fractions."""
+    fraction = r"\b\d+\.\d+(?:e[+-]?\d+)?"
+    return re.sub(fraction, lambda match: f"{float(match[0]):.5g}", text)
 
 
 def read_store(folder: Path) -> SavedDraws:
