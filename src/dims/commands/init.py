@@ -17,6 +17,11 @@ from dims.errors import TableError
 __all__ = ["init"]
 
 HELD_OUT = 0.2  # in the program that is written
+FEW_ROWS = 60
+FEW = (
+    "{} rows are few: ask by cross-validation whether a linear model or a Gaussian process "
+    "predicts them better"
+)
 OTHER = {"regression": "classification", "classification": "regression"}
 
 
@@ -83,6 +88,8 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         read = tables.read(csv, kinds, target, chosen.kind, table.format)
         known, _ = read.split(HELD_OUT)  # as the program does, which then says the same
         notes = [*read.notes, *tables.decisions(tables.preparation(kinds), known)]
+        if len(read) < FEW_ROWS:
+            notes.append(FEW.format(len(read)))
     except TableError as error:
         end(f"--csv: {error}")
     listed = [

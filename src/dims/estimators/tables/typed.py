@@ -84,7 +84,10 @@ class Table(Shown):
             for label in set(self.target) - set(self.target[~held]):
                 held[np.flatnonzero(self.target == label)[0]] = False
         if held.all() or not held.any():
-            raise TableError(f"HELD_OUT: {fraction} of {len(self)} rows leaves none on one side")
+            raise TableError(
+                f"HELD_OUT: {fraction} of {len(self)} rows leaves none on one side; take 0.2. "
+                "Before other tables are predicted, LEARN_FROM_ALL = True learns from all rows"
+            )
         return self._rows(~held), self._rows(held)
 
     def _rows(self, chosen: np.ndarray) -> Table:
