@@ -10,7 +10,7 @@ pytest.importorskip("pandas")
 from dims.estimators.tables import Format, Table
 from dims.estimators.tables.evaluation import Evaluation, Scores
 from dims.estimators.tables.predictions import _rounded, row_notes
-from dims.estimators.tables.typed import read_inputs
+from dims.estimators.tables.typed import read, read_inputs
 
 
 def of(inputs: dict[str, list[object]]) -> Table:
@@ -35,6 +35,18 @@ def test_identifiers_stay_beside_the_predictions(tmp_path) -> None:
     table = read_inputs(path, {"id": "leave out", "size": "number"})
     assert list(table.inputs) == ["size"]
     assert table.text["id"].tolist() == ["L-1", "L-2"]
+
+
+def test_a_table_that_was_split_is_put_together_again(tmp_path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("id,size,y\n" + "".join(f"L{n},{n},{2 * n}\n" for n in range(20)))
+    whole = read(path, {"id": "leave out", "size": "number"}, "y", "regression")
+    known, held_out = whole.split(0.3)
+    again = known.with_rows(held_out)
+    assert again.lines.tolist() == whole.lines.tolist()
+    assert again.target.tolist() == whole.target.tolist()
+    assert again.inputs.equals(whole.inputs)
+    assert again.text.equals(whole.text)
 
 
 def test_few_digits_are_written() -> None:

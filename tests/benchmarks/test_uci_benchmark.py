@@ -106,6 +106,7 @@ def test_far_inputs_keep_columns_and_move_rows() -> None:
     assert torch.allclose(moved, torch.full_like(moved, DISTANCE))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,7 @@ def test_particles_come_to_rest_on_the_minima(tmp_path):
         assert film.n_frames == 6
 
 
+@pytest.mark.slow
 def test_adapters_disagree_about_words_they_never_saw(tmp_path):
     found = example("adapters").main(quick=True, out=tmp_path)
     assert found["sampled numbers"] == 4 * 12 * 2 + 2 * 13  # two adapters of rank 2, and a head

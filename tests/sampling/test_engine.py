@@ -18,6 +18,7 @@ import torch
 from test_store import assert_same, chunks, make_posterior
 from typer.testing import CliRunner
 
+import cases
 import dims
 from cases import slow
 from dims.commands import app
@@ -57,7 +58,13 @@ def quiet(posterior, tmp_path_factory) -> tuple[Path, dims.Draws]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    # A worker takes seconds to start.
+    ray.init(
+        num_cpus=1 if cases.brief else 2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
     yield
     ray.shutdown()
 
@@ -250,6 +257,7 @@ def problem():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_the_command_sends_the_users_own_classes_along(tmp_path):
     (tmp_path / "my_own.py").write_text(ENTRY)
@@ -302,6 +310,7 @@ def _square(number: int) -> Run:
     return Run(experiment="square", facts=facts)
 
 
+@pytest.mark.slow
 def test_runs_of_an_experiment_go_through_the_engine(cluster: None, tmp_path: Path) -> None:
     send_source(sys.modules[__name__])
     runs = {tmp_path / f"{n}.json": partial(_square, n) for n in range(4)}

@@ -15,6 +15,7 @@ import torch
 from old_problem import CHUNK, DRAWS, FIXTURES, RUNS, data, network, posterior
 
 import dims
+from cases import slow
 from dims.sampling.engine import Work
 from dims.sampling.samplers import DiMS
 
@@ -59,7 +60,7 @@ def test_a_file_of_draws_is_read():
     assert draws.predict(data()[0]).mean.shape == (13, 1)
 
 
-@pytest.mark.parametrize(("name", "settle"), [("finished", "stiff"), ("unsettled", "none")])
+@pytest.mark.parametrize(("name", "settle"), [slow("finished", "stiff"), ("unsettled", "none")])
 def test_a_finished_store_is_taken_as_it_is(fitted, tmp_path, monkeypatch, name, settle):
     def forbidden(*_: object) -> None:
         raise AssertionError("computed although it is stored")

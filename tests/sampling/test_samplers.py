@@ -13,6 +13,7 @@ from test_store import make_posterior
 from torch import Tensor
 
 import dims
+from cases import slow
 from conformance.samplers import check_sampler
 from dims.mechanics.dynamics import ConstantFriction
 from dims.sampling.samplers import SAMPLERS, TrajectorySampler
@@ -63,11 +64,11 @@ class QuadraticFriction:
     [
         dims.LA(),
         dims.LinLA(),
-        dims.RLA(),
+        slow(dims.RLA()),
         dims.RLA(max_time=0.2, solver=dims.Dopri5(tolerance=1e-5), save_at=(0.1, 0.2)),
-        dims.DiMS(**SHORT),
+        slow(dims.DiMS(**SHORT)),
         dims.DiMS(friction=ConstantFriction(0.5), max_time=0.2, save_at=(0.0, 0.1)),
-        dims.DiMS(friction=QuadraticFriction(0.5), max_time=0.2, solver=dims.Rattle(1e-3)),
+        slow(dims.DiMS(friction=QuadraticFriction(0.5), max_time=0.2, solver=dims.Rattle(1e-3))),
         Tempered(),
     ],
     ids=str,

@@ -159,6 +159,7 @@ def test_false_saved_fields_are_named(draws):
         replace(draws, saved_loss=torch.empty(0).double())
 
 
+@pytest.mark.slow
 def test_stores_and_retries_keep_saved_times(posterior, tmp_path, monkeypatch):
     kept = {"store": tmp_path / "run", "chunk_size": 2, "seed": 1, "progress": False}
     with monkeypatch.context() as patch:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from cases import first
 from dims.sampling import descent
 from dims.sampling.certificate import certify
 from dims.sampling.settle import Settled, SettleStatus, settle
@@ -314,7 +315,7 @@ def test_by_default_a_flat_mode_of_a_network_keeps_nine_tenths():
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", first([torch.float64, torch.float32]))
 def test_short_snelson_trajectories_come_to_rest(dtype):
     surface, factor = snelson(dtype)
     velocities = snelson_velocities(factor, 3).to(dtype)

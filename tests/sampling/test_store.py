@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import dims
+from cases import first, slow
 from dims.sampling.engine import Work
 from dims.sampling.store.chunks import failed_rows
 
@@ -121,7 +122,7 @@ def swap(path: Path) -> None:
     path.write_bytes(path.with_name("chunk_00000.safetensors").read_bytes())
 
 
-@pytest.mark.parametrize("damage", [flip_a_bit, cut_short, empty, swap])
+@pytest.mark.parametrize("damage", first([flip_a_bit, swap, cut_short, empty], 2))
 def test_damaged_and_swapped_chunks_are_named_and_made_again(posterior, finished, damage):
     store, draws = finished
     damage(chunks(store)[1])
@@ -146,9 +147,11 @@ def test_a_chunk_of_another_run_is_not_used(posterior, finished, tmp_path):
     ("change", "named"),
     [
         ({"seed": 1}, "seed is 0 there and 1 here"),
-        ({"friction": 2.0}, "friction is 1.0 there and 2.0 here"),
-        ({"max_time": 1.0}, "max_time is 0.2 there and 1.0 here"),
-        ({"friction": dims.ConstantFriction(1.0)}, 'friction is 1.0 there and {"class": "Const'),
+        slow({"friction": 2.0}, "friction is 1.0 there and 2.0 here"),
+        slow({"max_time": 1.0}, "max_time is 0.2 there and 1.0 here"),
+        slow(
+            {"friction": dims.ConstantFriction(1.0)}, 'friction is 1.0 there and {"class": "Const'
+        ),
         ({"metric": dims.MovingMetric()}, 'metric is "moving" there'),
     ],
 )
@@ -163,11 +166,11 @@ def test_another_run_is_refused_by_name(posterior, finished, change, named):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"prior": 0.6}, "the prior, the noise or the likelihood changed; train once and load"),
+        slow({"prior": 0.6}, "the prior, the noise or the likelihood changed; train once and load"),
         ({"seed": 1}, "the trained weights changed; train once and load the weights"),
         ({"seed": 1}, ".*`dims init` without --csv does .with --csv it trains again: keep its"),
-        ({"data": 11}, "the training data changed; undo that, or give another folder$"),
-        ({"hidden": 4}, "the layers of the network.* changed, .*; undo that, or give another"),
+        slow({"data": 11}, "the training data changed; undo that, or give another folder$"),
+        slow({"hidden": 4}, "the layers of the network.* changed, .*; undo that, or give another"),
     ],
 )
 def test_another_posterior_is_refused_and_what_changed_is_named(finished, change, said):

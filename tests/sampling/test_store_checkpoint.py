@@ -106,7 +106,7 @@ RARE = [without_a_tensor, with_false_rows, with_false_lengths, a_link]
 
 @pytest.mark.parametrize(
     "harm",
-    [damaged, of_another_run, *(pytest.param(harm, marks=pytest.mark.slow) for harm in RARE)],
+    first([damaged, of_another_run, *RARE]),
 )
 def test_a_false_state_is_named_and_not_used(posterior, tmp_path, harm):
     draws = run(posterior, tmp_path / "quiet", Stop(-1))

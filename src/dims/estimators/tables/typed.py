@@ -90,6 +90,26 @@ class Table(Shown):
             )
         return self._rows(~held), self._rows(held)
 
+    def with_rows(self, other: Table) -> Table:
+        """Both tables one below the other, in the order of their lines.
+
+        Args:
+            other: A table of the same columns, such as the rows that `split` held out.
+
+        Returns:
+            All rows.
+        """
+        order = np.argsort(np.concatenate([self.lines, other.lines]), kind="stable")
+        inputs, text = (
+            pd.concat(pair).iloc[order]
+            for pair in ([self.inputs, other.inputs], [self.text, other.text])
+        )
+        target, lines = (
+            np.concatenate(pair)[order]
+            for pair in ([self.target, other.target], [self.lines, other.lines])
+        )
+        return Table(inputs, target, lines, text, self.format, [*self.notes, *other.notes])
+
     def _rows(self, chosen: np.ndarray) -> Table:
         return Table(
             self.inputs[chosen],
