@@ -328,7 +328,7 @@ def test_a_killed_program_goes_on(tmp_path: Path) -> None:
 
 def _letters(name: str, split: str = "test") -> Images:
     generator = torch.Generator().manual_seed(sum(map(ord, name + split)))
-    count = 96 if split == "train" else 16
+    count = 48 if split == "train" else 16
     pixels = torch.rand(count, 1, 28, 28, generator=generator)
     return Images(pixels, torch.arange(count) % 10)
 

@@ -17,6 +17,7 @@ from test_store import failing
 from typer.testing import CliRunner
 
 import dims
+from cases import slow
 from dims.commands import app, followed
 from dims.commands.pages.read import read_page
 from dims.errors import EngineError, MemoryLimitError
@@ -60,7 +61,10 @@ def sample(entry: str, store: Path, *more: object) -> tuple[int, str, str]:
     return call("sample", entry, "--store", store, *QUICK, *more)
 
 
-def test_what_init_writes_can_be_sampled_and_resumed(entry, tmp_path):
+@pytest.mark.parametrize("fits", [1, slow(2)])
+def test_what_init_writes_can_be_sampled_and_resumed(entry, tmp_path, request, fits):
+    if fits == 1:  # a second one takes as long again
+        request.getfixturevalue("fitted")
     store, file = tmp_path / "run", tmp_path / "draws.safetensors"
     dynamics = ("--method", "rla", "--max-time", "0.1")
     code, out, _ = sample(entry, store, *dynamics)
@@ -143,7 +147,7 @@ def test_the_ways_of_the_first_draws_are_kept_and_end_where_the_draws_are(
 
 @pytest.mark.parametrize(
     ("method", "how"),
-    [("dims", {"friction": 2.0, "settle": "none", "certify": False}), ("rla", {})],
+    [("dims", {"friction": 2.0, "settle": "none", "certify": False}), slow("rla", {})],
 )
 def test_a_draw_followed_again_ends_where_it_did(method, how, monkeypatch):
     monkeypatch.setattr(followed, "FRAMES", 3)
@@ -283,6 +287,15 @@ def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, e
     assert sample(entry, store)[0] == 0
 
 
+# Soon fitted: the signal is what matters.
+LINE = """
+import torch
+def problem():
+    x = torch.linspace(-1, 1, 9).unsqueeze(-1)
+    return torch.nn.Linear(1, 1), (x, x.sin()), "regression"
+"""
+
+
 @pytest.mark.parametrize(
     ("engine", "number"),
     [
@@ -292,8 +305,9 @@ def test_what_stops_a_run_shows_in_its_exit_code(entry, tmp_path, monkeypatch, e
         pytest.param("ray", signal.SIGTERM, marks=pytest.mark.slow),
     ],
 )
-def test_a_signal_ends_a_run_so_that_it_can_go_on(entry, tmp_path, engine, number):
-    store = tmp_path / "run"
+def test_a_signal_ends_a_run_so_that_it_can_go_on(tmp_path, engine, number):
+    store, entry = tmp_path / "run", f"{tmp_path / 'line.py'}:problem"
+    (tmp_path / "line.py").write_text(LINE)
     program = "from dims.commands.cli import main; main()"
     how = ("--draws", "2000", "--chunk-size", "1", "--friction", "0.5", "--max-time", "1")
     command = [sys.executable, "-c", program, "sample", entry, "--store", str(store)]

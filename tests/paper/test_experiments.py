@@ -160,6 +160,7 @@ def test_banana_scores_every_method(tmp_path):
     # What the figure and the page need is in the file.
     assert len(run.rows[4].figure["map"]["probability"]) == 48 * 48
     check_files(run, tmp_path, "banana_0.json")
+    assert read_page(tmp_path / "runs")["runs"][0]["calibration"]
 
 
 @pytest.mark.slow
@@ -190,7 +191,6 @@ def check_files(run: Run, folder: Path, name: str) -> None:
     assert write_figure(run, folder / "figure")[0].stat().st_size > 10_000
     page = read_page(folder / "runs")
     assert [entry["id"] for entry in page["tables"]] == ["scores", "draws"]
-    assert page["runs"][0]["calibration"]
 
 
 @pytest.mark.data

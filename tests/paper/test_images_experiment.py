@@ -273,6 +273,7 @@ BRIEF = FullSettings(
 )
 
 
+@pytest.mark.slow
 def test_all_images_count_as_few_points(tmp_path: Path) -> None:
     full = replace(
         BRIEF,
@@ -346,6 +347,7 @@ def test_draws_go_by_the_solver_that_is_asked_for(tmp_path: Path) -> None:
     assert (reference["evaluations"] % 6 == 1).all()  # six stages a step, and one to begin with
 
 
+@pytest.mark.slow
 def test_ood_images_are_separated_from_test_and_from_training_images(tmp_path: Path) -> None:
     subset = SubsetSettings(
         points=20, rank=3, draws=2, friction=2.0, times=(0.002, 0.004), rla_time=0.001

@@ -142,6 +142,7 @@ def test_a_moving_metric_is_kept_too(posterior, tmp_path, monkeypatch):
         assert torch.equal(getattr(again, name), getattr(quiet, name)), name
 
 
+@pytest.mark.slow
 def test_what_is_stopped_while_it_settles_has_its_trajectories(posterior, tmp_path, monkeypatch):
     how = {"settle": "stiff"}
     run(posterior, tmp_path / "quiet", Sends(None, 0), **how)

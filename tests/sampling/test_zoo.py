@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import dims
+from cases import slow
 from zoo import REFUSED, ZOO, Case, KeywordModel, MaskBranching, batch_of_words, classes
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
@@ -42,9 +43,28 @@ def own_outputs(case: Case, draws: dims.Draws) -> Tensor:
     return torch.stack(found)
 
 
+# Others of the same kind are always tested; likelihoods also by tests of their own.
+VARIANTS = {
+    "MLP, GELU",
+    "MLP, PReLU",
+    "CNN, GroupNorm",
+    "CNN, LayerNorm",
+    "CNN, max pooling",
+    "GRU",
+    "LSTM, two layers, two directions",
+    "transformer encoder",
+    "noise for each output",
+    "noise from the input",
+    "Student-t noise",
+    "counts",
+    "several labels",
+    "ordered classes",
+}
+
+
 @pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning", "ignore::dims.BatchingWarning")
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's word for a slow rule
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", [slow(name) if name in VARIANTS else name for name in ZOO])
 def test_the_zoo(name: str) -> None:
     torch.manual_seed(0)
     case = ZOO[name]()
