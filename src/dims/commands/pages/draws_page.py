@@ -107,9 +107,13 @@ def read_draws(path: Path) -> SavedDraws:
 
 
 def _short_numbers(text: str) -> str:
-    """The same text with at most five significant digits in its fractions."""
-    fraction = r"\b\d+\.\d+(?:e[+-]?\d+)?"
-    return re.sub(fraction, lambda match: f"{float(match[0]):.5g}", text)
+    """The same text with at most five significant digits in its fractions; shorter ones stay."""
+
+    def short(match: re.Match[str]) -> str:
+        rounded = f"{float(match[0]):.5g}"
+        return match[0] if float(rounded) == float(match[0]) else rounded
+
+    return re.sub(r"\b\d+\.\d+(?:e[+-]?\d+)?", short, text)
 
 
 def read_store(folder: Path) -> SavedDraws:
