@@ -31,6 +31,17 @@ def test_two_runs_write_the_same_bytes(tmp_path):
     assert sums(tmp_path / "one") == sums(tmp_path / "other")
 
 
+@pytest.mark.parametrize("left", [".findings.json.0a1b2c.part", "partial_00001.safetensors"])
+def test_what_a_kill_after_the_last_chunk_leaves_is_removed(tmp_path, left):
+    """Killed while the findings were written, or before the state of a kept chunk was removed."""
+    posterior, store = make_posterior(), tmp_path / "run"
+    sample(posterior, store)
+    before = sums(store)
+    (store / left).write_bytes(b"half of it")
+    sample(posterior, store)
+    assert sums(store) == before
+
+
 def test_the_callers_threads_do_not_show_in_a_file(tmp_path, monkeypatch):
     """The loss at θ* is in the header; a sum over many points rounds by the number of threads."""
     monkeypatch.setattr(InProcess, "threads", 1)

@@ -108,6 +108,9 @@ class _Store:
         """All jobs, in order: those in the folder as they are there, the others computed."""
         found = {job: draws for job in jobs if (draws := self._stored(job)) is not None}
         missing = [job for job in jobs if job not in found]
+        if self.writable:  # killed after a chunk was kept, and before its state was removed
+            for job in found:
+                self._checkpoint(job).path.unlink(missing_ok=True)
         if missing and not self.writable:
             raise StoreError(
                 f"{self.place}: cannot be written to, with {missing[0]} not there; "
@@ -168,6 +171,6 @@ class _Store:
 
 def _sweep(place: Path) -> None:
     """Remove what a process left that was killed while it wrote."""
-    for name in ("chunk", "retry", "partial", "manifest"):
+    for name in ("chunk", "retry", "partial", "manifest", "findings", "predictions"):
         for leftover in place.glob(f".{name}*.part"):
             leftover.unlink(missing_ok=True)
