@@ -186,6 +186,7 @@ def _lenet_options(part: argparse.ArgumentParser) -> None:
 def lenet(given: argparse.Namespace) -> None:
     """Tuned ensembles of LeNets beside draws."""
     from real_networks import lenet as part
+    from real_networks.lenet_motion import run
 
     load_compiled(given)
     settings = part.QUICK if given.quick else part.Settings()
@@ -196,7 +197,7 @@ def lenet(given: argparse.Namespace) -> None:
     budget = Budget(given.seconds)
     lenets = part.LeNets(given.dataset, given.folder, given.device, budget, settings)
     try:
-        part.run(lenets, given.steps)
+        run(lenets, given.steps)
     except OutOfTime as reason:
         lenets.say(f"stopped: {reason}")
     save_compiled(given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,6 +56,18 @@ def stopwatch(device: torch.device) -> Iterator[Callable[[], float]]:
 
     began = now()
     yield lambda: now() - began
+
+
+@contextmanager
+def alone(device: torch.device) -> Iterator[None]:
+    """Work that is timed has the GPU to itself: other programs of this kind wait for their turn,
+    and compile meanwhile."""
+    if device.type != "cuda":
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / "real_networks_gpu.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Keeper:

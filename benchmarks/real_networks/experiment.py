@@ -13,10 +13,9 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from dims_paper.cache import kept, kept_tensors, read_json, write_json
-from real_networks.budget import Budget, stopwatch
+from real_networks.budget import Budget, alone, stopwatch
 from real_networks.images import Collection, load
 from real_networks.predictions import CORRUPTED, Gallery, average, is_there, save
-from real_networks.side_by_side import side_by_side
 from real_networks.training import Recipe, Trainer
 
 RECIPES = {
@@ -98,32 +97,6 @@ class Experiment:
         mean = torch.stack(logs).exp().mean(0).log()
         return float(nll_loss(mean, held.labels))
 
-    def members(self, seeds: Sequence[int]) -> None:
-        """Train those that are not there, side by side; each takes its share of the seconds."""
-        missing = [seed for seed in seeds if not self._path(seed).exists()]
-        if len(missing) < 2 or self.name == "resnet18":
-            return
-        recipe = self.recipe  # its search may make the trainer
-        first = self.trainer
-        trainers = [first]
-        trainers += [Trainer(self.name, self.images, recipe, like=first) for _ in missing[1:]]
-        for trainer in trainers:
-            trainer.recipe = recipe
-            trainer.prepare()
-        with stopwatch(self.device) as seconds:
-            try:
-                starts = [first.fresh(seed) for seed in missing]
-                thetas = side_by_side(trainers, starts, missing)
-            except FloatingPointError as error:
-                self.say(f"{error}: now one after the other")
-                return
-            taken = torch.tensor(seconds() / len(missing), dtype=torch.float64)
-        for seed, theta in zip(missing, thetas, strict=True):
-            made = {"theta": theta.cpu(), "seconds": taken}
-            kept_tensors(self._path(seed), lambda made=made: made)  # type: ignore[misc]
-        nll = self.held_out_nll(*thetas)
-        self.say(f"{len(missing)} networks: {float(taken):.1f} s each, together NLL {nll:.4f}")
-
     def _path(self, seed: int) -> Path:
         return self.folder / "networks" / f"{seed}.safetensors"
 
@@ -135,7 +108,7 @@ class Experiment:
             trainer = self.trainer
             trainer.prepare()
             self.budget.need(self.expected, f"network {seed}")
-            with stopwatch(self.device) as seconds:
+            with alone(self.device), stopwatch(self.device) as seconds:
                 theta = self._trained(trainer, seed)
                 taken = torch.tensor(seconds(), dtype=torch.float64)
             self.expected = 1.1 * float(taken) if self.device.type == "cuda" else 0.0

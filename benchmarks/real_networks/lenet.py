@@ -2,30 +2,27 @@
 
 Learning rate, weight decay and length are chosen on 5 000 held-out training images with small
 ensembles, then three ensembles are trained on all images. The first member of each is where 20
-draws start. The search is on the clocks of both.
+draws start. The same held-out images choose prior, energy and time of the motion. Each search is
+on the clock of those whom it serves.
 """
 
 from __future__ import annotations
 
 import math
-import traceback
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import log_softmax
 
 import dims
-from dims.model.torch_support.tf32 import float32_products
-from dims_paper.cache import kept, kept_tensors, read_json, write_json
+from dims_paper.cache import kept, kept_tensors, read_json, save_tensors, write_json
 from dims_paper.datasets.images import load_images
 from dims_paper.training import lenet
-from real_networks.budget import Budget, Keeper, OutOfTime, stopwatch
-from real_networks.motion import FACTS
+from real_networks.budget import Budget, alone, stopwatch
 from real_networks.predictions import is_there, save
 from real_networks.rows_training import RowsTrainer
 
@@ -35,7 +32,6 @@ OOD = {
 }
 HELD_OUT = 5_000
 SUBSETS = (1, 2, 5, 10, 20)
-EFFECTIVE_POINTS = 1000.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Settings:
     decays: tuple[float, ...] = (0.0, 1e-4)
     lengths: tuple[int, ...] = (15, 30)
     small: int = 3  # members of the ensembles that choose
-    times: tuple[float, ...] = (0.3, 1.0, 2.0, 3.0, 5.0)
+    times: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
     friction: float = 0.1
     rank: int = 60
     curvature_images: int = 6_000
@@ -80,6 +76,11 @@ class LeNets:
     def say(self, line: str) -> None:
         print(f"[{self.budget.left:6.0f} s left] {self.dataset}: {line}", flush=True)
 
+    @property
+    def held(self) -> int:
+        """Training images that choose."""
+        return HELD_OUT if self.settings.train_images is None else len(self.labels) // 4
+
     @cached_property
     def chosen(self) -> dict[str, Any]:
         """The tried settings, the best of them, and the seconds of the search."""
@@ -93,12 +94,12 @@ class LeNets:
     def _search(self) -> dict[str, Any]:
         s, tried = self.settings, list[dict[str, Any]]()
         pairs = [(rate, decay) for rate in s.rates for decay in s.decays]
-        held = HELD_OUT if s.train_images is None else len(self.labels) // 4
+        held, best = self.held, (math.inf, torch.empty(0))
         rows = len(pairs) * s.small
         trainer = RowsTrainer(lenet, self.inputs[:-held], self.labels[:-held], rows)
         columns = torch.tensor(pairs).repeat_interleave(s.small, 0).to(self.device)
         seeds = list(range(900, 900 + s.small)) * len(pairs)
-        with stopwatch(self.device) as seconds:
+        with alone(self.device), stopwatch(self.device) as seconds:
             for epochs in s.lengths:
                 thetas = trainer.run(seeds, columns[:, 0], columns[:, 1], epochs)
                 for pair, some in zip(pairs, thetas.split(s.small), strict=True):
@@ -107,11 +108,14 @@ class LeNets:
                     nll = -logs.gather(1, self.labels[-held:, None]).mean()
                     row = {"rate": pair[0], "decay": pair[1], "epochs": epochs, "nll": float(nll)}
                     tried.append(row)
+                    if nll < best[0]:
+                        best = (float(nll), some)
                     self.say(str(row))
             taken = seconds()
-        alone = RowsTrainer(lenet, self.inputs, self.labels, 1, compiled=False)
-        with stopwatch(self.device) as seconds:
-            alone.run([0], columns[:1, 0], columns[:1, 1], 1)
+        save_tensors({"thetas": best[1].cpu()}, self.folder / "search.safetensors")
+        single_row = RowsTrainer(lenet, self.inputs, self.labels, 1, compiled=False)
+        with alone(self.device), stopwatch(self.device) as seconds:
+            single_row.run([0], columns[:1, 0], columns[:1, 1], 1)
             single = seconds() * max(s.lengths)  # of one network by itself, as a draw's start is
         good = [row for row in tried if math.isfinite(row["nll"])]
         return {
@@ -133,7 +137,7 @@ class LeNets:
             trainer = self.trainer
             seeds = list(range(100 * number, 100 * number + members))
             column = torch.ones(members, device=self.device)
-            with stopwatch(self.device) as seconds:
+            with alone(self.device), stopwatch(self.device) as seconds:
                 thetas = trainer.run(
                     seeds, best["rate"] * column, best["decay"] * column, best["epochs"]
                 )
@@ -189,112 +193,3 @@ def outputs(network: Any, thetas: Tensor, images: Tensor) -> Tensor:
             parts = [torch.stack([one(t, part) for t in thetas]) for part in images.split(10_000)]
         return log_softmax(torch.cat(parts, 1).double(), -1)
     return log_softmax(network.predict(thetas, images).double(), -1)
-
-
-def draw(lenets: LeNets, number: int) -> None:
-    """20 draws from the first member of an ensemble, and what they say at all times."""
-    s, device = lenets.settings, lenets.device
-    whole, folder = f"dims_{number}", lenets.folder / "motion"
-    thetas, trained = lenets.ensemble(number)
-    model = lenet().to(device).eval()
-    nn.utils.vector_to_parameters(thetas[0], model.parameters())
-    data = (lenets.inputs, lenets.labels)
-
-    def begin() -> dict[str, Tensor]:
-        few = tuple(part[: s.curvature_images] for part in data)
-        with warnings.catch_warnings(), stopwatch(device) as seconds:
-            warnings.simplefilter("ignore", dims.NotAMinimumWarning)
-            posterior = dims.fit(
-                model,
-                few,
-                "classification",
-                curvature="low_rank",
-                rank=s.rank,
-                effective_points=EFFECTIVE_POINTS,
-                progress=False,
-                tune=True,
-            )
-            velocities = posterior.perturbations(s.members, number)
-            numbers = [float(posterior.prior_precision), seconds()]
-        return {"velocities": velocities, "numbers": torch.tensor(numbers, dtype=torch.float64)}
-
-    start = kept_tensors(folder / f"{whole}_start.safetensors", begin, str(device))
-    prior, fitting = start["numbers"].tolist()
-    lenets.say(f"prior precision {prior:.4g}, curvature took {fitting:.1f} s")
-    surface = dims.LossSurface(
-        model, data, "classification", prior, effective_points=EFFECTIVE_POINTS
-    )
-    if device.type == "cuda":
-        surface = surface.with_compiled_gradient()
-        with stopwatch(device) as seconds:
-            surface.value_and_grad(thetas[0].expand(s.members, -1).contiguous())
-            lenets.say(f"compiled in {seconds():.0f} s")
-    keeper = Keeper(folder / f"{whole}_state.safetensors", lenets.budget)
-
-    def travel() -> dict[str, Tensor]:
-        path = dims.integrate(
-            surface,
-            thetas[0],
-            start["velocities"],
-            dynamics=dims.dissipative(1.0, s.friction),
-            max_time=s.times[-1],
-            save_at=s.times,
-            metric=dims.MovingMetric(seed=number),
-            checkpoint=keeper,
-            progress=lambda p: lenets.say(
-                f"{whole}: t {p.mean_time:.3f}, T {p.mean_kinetic_energy:.4g}, "
-                f"L {p.mean_loss:.5g}, {keeper.seconds:.0f} s"
-            ),
-        )
-        reached = [keeper.reached(t) for t in s.times[:-1]] + [keeper.seconds]
-        facts = {name: getattr(path, name).contiguous() for name in FACTS}
-        reach = torch.tensor(reached, dtype=torch.float64)
-        return {"positions": path.positions, "reached": reach, **facts}
-
-    try:
-        found = kept_tensors(folder / f"{whole}_draws.safetensors", travel, str(device))
-    except OutOfTime:
-        if keeper.now:
-            for t, rows in zip(s.times, keeper.now["positions"].float(), strict=True):
-                if rows.isfinite().all():
-                    facts = {"network": number, "prior": prior, "training_seconds": trained, "t": t}
-                    facts["seconds"] = keeper.reached(t) + fitting
-                    lenets.predict(f"{whole}_t{t:g}", rows, {**facts, "stopped": True})
-            times = keeper.now["state.time"]
-            record = {"t": float(times.min()), "network": number, "prior": prior, "stopped": True}
-            record["seconds"] = keeper.seconds + fitting
-            label = f"{whole}_stopped{keeper.seconds:.0f}s"
-            lenets.predict(label, keeper.now["state.position"].float(), record)
-        raise
-    record = {name: found[name].tolist() for name in FACTS}
-    record |= {"network": number, "prior": prior, "training_seconds": trained}
-    for index, t in enumerate(s.times):
-        seconds_to = float(found["reached"][index]) + fitting
-        rows = found["positions"][index].contiguous()
-        lenets.predict(f"{whole}_t{t:g}", rows, {**record, "t": t, "seconds": seconds_to})
-
-
-def run(lenets: LeNets, steps: list[str]) -> None:
-    """Search and ensembles, then the draws of each training; one that fails leaves the others."""
-    whole, count = lenets.budget, lenets.settings.trainings
-    on_gpu = lenets.device.type == "cuda"
-    for number in range(count if "ensemble" in steps else 0):
-        whole.need(40 if on_gpu else 0, f"ensemble {number}")
-        thetas, seconds = lenets.ensemble(number)
-        record = {"seconds": seconds, "network": number}
-        lenets.predict(f"ensemble_{number}", thetas, record)
-    late = list[str]()
-    for number in range(count if "dims" in steps else 0):
-        lenets.budget = Budget(whole.left / (count - number))
-        try:
-            with float32_products():
-                draw(lenets, number)
-        except OutOfTime as reason:
-            late.append(str(reason))
-        except Exception:
-            if not on_gpu:
-                raise
-            traceback.print_exc()
-    lenets.budget = whole
-    if late:
-        raise OutOfTime("; ".join(late))

@@ -4,7 +4,8 @@ At so many times the ensemble's seconds, DiMS is what fits: the most draws first
 time. The draws move side by side and a gradient costs in proportion to their number, so m of 20 are
 counted with m/20 of the motion's seconds. Both clocks have the search for the training's settings;
 that of DiMS has the training of one network, which takes at most as long as all of them in one
-program, and its curvature. Motions that were stopped count if all draws were still moving.
+program, the search for prior, energy and time, and its curvature. Motions that were stopped count
+if all draws were still moving.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def write(folder: Path, dataset: str, out: Path) -> None:
             for factor in FACTORS:
                 found = _at(files, number, answers, record, search, factor, labels)
                 budgets.append({"training": number, "factor": factor, **found})
+    chosen = folder / "motion.json"
+    search["motion"] = read_json(chosen) if chosen.exists() else None
     result = {"search": search, "rows": rows, "differences": compared, "budgets": budgets}
     write_json(out, {**result, "network_differences": alone}, indent=None)
 
@@ -114,6 +117,7 @@ def _at(
     for name, (_, own) in files.items():
         if re.fullmatch(rf"dims_{number}_(t[\d.]+|stopped\d+s)", name):
             start = search["seconds"] + min(search["single"], record["seconds"])
+            start += own.get("choosing_seconds", 0.0)
             for size in range(2, own["draws"] + 1):
                 cost = start + own["seconds"] * size / own["draws"]
                 if cost <= allowed and (best is None or (size, own["t"]) > best[:2]):

@@ -6,6 +6,7 @@ training lowered, of one pass that stays the same.
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,15 +15,15 @@ import torch
 from torch import Tensor
 
 import dims
-from dims.curvature import fit_curvature
 from dims.mechanics.ledger import energy_violation
 from dims.mechanics.record import PAGE
 from dims.model.torch_support.tf32 import float32_products
 from dims_paper.cache import kept_tensors
-from real_networks.budget import Keeper, OutOfTime, stopwatch
+from real_networks.budget import Keeper, OutOfTime, alone, stopwatch
 from real_networks.experiment import Experiment
 from real_networks.networks import network
 from real_networks.training import by_chance, standardised
+from real_networks.velocities import start_velocities
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,12 @@ class Motion:
     times: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
     prior: float = 0.5  # δ: that of the weight decay 5e-4 for 1 000 points
     effective_points: float = 1000.0
-    temperature: float = 1.0  # start velocities are those of the posterior times its root
+    energy: float = 20.0  # mean kinetic energy at the start, in nats
     friction: float = 0.1
     rank: int = 40  # of the metric
     start_rank: int = 20  # of the curvature of the start velocities
     metric_points: int = 400
-    images: int | None = 24_000  # None: all
+    images: int | None = None  # None: all
     augmented: bool = True
     curvature_images: int = 400
     precision: str = "bf16x2"
@@ -48,10 +49,9 @@ class Motion:
     @property
     def label(self) -> str:
         part = "" if self.images is None else f"_{self.images}"
-        heat = "" if self.temperature == 1.0 else f"_T{self.temperature:g}"
-        heat += "" if self.augmented else "_plain"
-        points = f"{self.effective_points:g}"
-        return f"prior{self.prior:g}_friction{self.friction:g}_n{points}{heat}{part}"
+        part += "" if self.augmented else "_plain"
+        points, energy = f"{self.effective_points:g}", f"{self.energy:g}"
+        return f"prior{self.prior:g}_friction{self.friction:g}_n{points}_E{energy}{part}"
 
 
 # ResNet-18 has 41 times the parameters of ResNet-20 and 3 times its activations.
@@ -60,7 +60,6 @@ DEFAULTS = {
     "resnet18": Motion(
         draws=2,
         images=9_600,
-        temperature=1e-3,
         start_rank=10,
         curvature_images=160,
         metric_points=200,
@@ -115,17 +114,13 @@ class Start:
         return whole.with_single_rows(m.precision, compile=m.compile and on_gpu)
 
     def perturbations(self, seed: int) -> Tensor:
-        """ε of a Laplace posterior whose curvature is that of some images, scaled to as many."""
+        """Start velocities from the curvature of some images, which count as all of them."""
         m, on_gpu = self.motion, self.theta.device.type == "cuda"
         if on_gpu:
             torch.cuda.empty_cache()
         room = torch.cuda.mem_get_info()[0] // 2 if on_gpu else None
         surface = self._loss(m.curvature_images, room)
-        curvature = fit_curvature(surface, self.theta, "low_rank", rank=m.start_rank, seed=seed)
-        generator = torch.Generator().manual_seed(seed)
-        noise = torch.randn(m.draws, len(self.theta), generator=generator).to(self.theta)
-        spread = curvature.precision_for(surface).color(noise)
-        return (m.temperature**0.5 * spread).to(self.theta)
+        return start_velocities(surface, self.theta, m.draws, m.start_rank, m.energy, seed)
 
     def _loss(self, count: int, budget: int | None = None) -> dims.LossSurface:
         m, data = self.motion, (self.inputs[:count], self.labels[:count])
@@ -196,20 +191,22 @@ def _trajectories(
     keeper = Keeper(folder / f"{whole}_state.safetensors", experiment.budget)
 
     def make() -> dict[str, Tensor]:
-        path = dims.integrate(
-            surface,
-            start.theta,
-            kept["velocities"],
-            dynamics=dims.dissipative(1.0, motion.friction),
-            max_time=motion.times[-1],
-            save_at=motion.times,
-            metric=dims.MovingMetric(rank=motion.rank, points=motion.metric_points, seed=seed),
-            checkpoint=keeper,
-            progress=lambda p: experiment.say(
-                f"{whole}: t {p.mean_time:.3f}, T {p.mean_kinetic_energy:.4g}, "
-                f"L {p.mean_loss:.5g}, {keeper.seconds:.0f} s"
-            ),
-        )
+        with alone(device):
+            keeper.began = time.perf_counter()
+            path = dims.integrate(
+                surface,
+                start.theta,
+                kept["velocities"],
+                dynamics=dims.dissipative(1.0, motion.friction),
+                max_time=motion.times[-1],
+                save_at=motion.times,
+                metric=dims.MovingMetric(rank=motion.rank, points=motion.metric_points, seed=seed),
+                checkpoint=keeper,
+                progress=lambda p: experiment.say(
+                    f"{whole}: t {p.mean_time:.3f}, T {p.mean_kinetic_energy:.4g}, "
+                    f"L {p.mean_loss:.5g}, {keeper.seconds:.0f} s"
+                ),
+            )
         facts = {name: getattr(path, name) for name in FACTS}
         facts["status"] = torch.tensor([status.code for status in path.status])
         reached = [keeper.reached(t) for t in motion.times[:-1]] + [keeper.seconds]
@@ -246,7 +243,7 @@ def _peak(device: torch.device) -> int | None:
 
 
 def _timed_start(start: Start, seed: int, device: torch.device) -> dict[str, Tensor]:
-    with stopwatch(device) as seconds:
+    with alone(device), stopwatch(device) as seconds:
         velocities = start.perturbations(seed)
         taken = torch.tensor(seconds(), dtype=torch.float64)
     return {"velocities": velocities, "seconds": taken}

@@ -13,7 +13,7 @@ from torch import Tensor
 import dims
 from dims.baselines.swag import Moments, _draw
 from dims.model.torch_support.tf32 import float32_products
-from real_networks.budget import stopwatch
+from real_networks.budget import alone, stopwatch
 from real_networks.experiment import Experiment
 from real_networks.motion import Motion, Start
 from real_networks.training import Trainer
@@ -25,7 +25,6 @@ Made = tuple[Sequence[Tensor], dict[str, Any]]
 
 def ensemble(experiment: Experiment, members: int) -> None:
     """Every member has a file; ensembles of 1, 2, … are made of them when scores are."""
-    experiment.members(range(members))
     for seed in range(members):
 
         def make(seed: int = seed) -> Made:
@@ -46,7 +45,7 @@ def swag(experiment: Experiment, seed: int) -> None:
         epochs = 2 if experiment.quick else 10
         marks = [(number + 1) / (2 * epochs) for number in range(2 * epochs)]
         best: tuple[float, float, Tensor] | None = None
-        with stopwatch(experiment.device) as seconds:
+        with alone(experiment.device), stopwatch(experiment.device) as seconds:
             for rate in SWAG_RATES:
                 try:
                     _, kept = experiment.trainer.run(
@@ -89,7 +88,7 @@ def cyclical(experiment: Experiment, seed: int, cycles: int = 3, temperature: fl
 
     def make() -> Made:
         marks = [(c + 0.8 + 0.05 * (k + 1)) / cycles for c in range(cycles) for k in range(4)]
-        with stopwatch(experiment.device) as seconds:
+        with alone(experiment.device), stopwatch(experiment.device) as seconds:
             trainer = experiment.trainer
             start = trainer.fresh(seed + 700)
             _, kept = trainer.run(
@@ -109,7 +108,7 @@ def dropout(experiment: Experiment, seed: int, rate: float = 0.2, masks: int = 2
         nonlocal trainer
         trainer = Trainer(experiment.name, experiment.images, experiment.recipe, rate)
         trainer.prepare()
-        with stopwatch(experiment.device) as seconds:
+        with alone(experiment.device), stopwatch(experiment.device) as seconds:
             theta = trainer.train(seed)
             taken = seconds()
         return [theta], {"seconds": taken, "rate": rate, "masks": masks, "network": seed}

@@ -80,3 +80,18 @@ def average(log_probabilities: Tensor) -> Tensor:
     """(D, N, C) ↦ the log of the mean probability, (N, C), normalised again after rounding."""
     mean = log_probabilities.logsumexp(0) - math.log(len(log_probabilities))
     return mean.log_softmax(-1)
+
+
+def of_many(logs: Tensor, labels: Tensor, draws: int) -> float:
+    """The NLL that the average of so many draws would have, from that of a few, (S, N, C).
+
+    What an average of D draws gains over one of them grows as 1 − 1/D where they are exchangeable
+    and differ little.
+    """
+    few = len(logs)
+    right = logs.gather(2, labels.expand(few, -1).unsqueeze(-1)).squeeze(-1)
+    single = float(-right.mean())
+    if few == 1:
+        return single
+    gain = single + float((right.logsumexp(0) - math.log(few)).mean())
+    return single - gain * (1 - 1 / draws) / (1 - 1 / few)

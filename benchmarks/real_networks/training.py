@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,21 +60,15 @@ class Trainer:
         images: Collection,
         recipe: Recipe,
         dropout: float = 0.0,
-        say: bool = True,
-        like: Trainer | None = None,
     ) -> None:
-        """`like`: one of the same kind, whose images and compiled loss are shared."""
         self.name, self.recipe, self.dropout = name, recipe, dropout
         self.device = images.train.pixels.device
         self.module = network(name, dropout).to(self.device).train()
         self.vector = ParameterVector(self.module)
         self.centre, self.scale = images.centre, images.scale
         self.labels = images.train.labels
-        if like is None:
-            wide = pad(images.train.pixels.float(), (BORDER,) * 4, mode="reflect")
-            self.padded = wide.to(torch.uint8).permute(0, 2, 3, 1).contiguous()  # (N, 40, 40, 3)
-        else:
-            self.padded = like.padded
+        wide = pad(images.train.pixels.float(), (BORDER,) * 4, mode="reflect")
+        self.padded = wide.to(torch.uint8).permute(0, 2, 3, 1).contiguous()  # (N, 40, 40, 3)
         count = min(recipe.batch_size, len(self.labels))
         zeros = torch.zeros(self.vector.size, device=self.device)
         self.theta, self.momentum = zeros.clone(), zeros.clone()
@@ -84,10 +78,8 @@ class Trainer:
             self.decayed[place] = float(len(shape) > 1)
         self.now = torch.zeros(3, device=self.device)  # rate, decay, noise
         self.losses = torch.zeros((), device=self.device)
-        self.on_gpu, self.say = self.device.type == "cuda", say
+        self.on_gpu = self.device.type == "cuda"
         self._loss = torch.compile(self._loss_of, dynamic=False) if self.on_gpu else self._loss_of
-        if like is not None:
-            self._loss = like._loss
         self._step: Callable[[], None] | None = None
         self.seconds = 0.0  # of compilation and capture
 
@@ -116,24 +108,6 @@ class Trainer:
         keep_at: Sequence[float] = (),
     ) -> tuple[Tensor, list[Tensor]]:
         """The weights at the end, and those after the given parts of the way."""
-        going = self.going(start, epochs, rate_at, seed, noise_at, keep_at)
-        while True:
-            try:
-                next(going)
-            except StopIteration as end:
-                found: tuple[Tensor, list[Tensor]] = end.value
-                return found
-
-    def going(
-        self,
-        start: Tensor,
-        epochs: int,
-        rate_at: Schedule,
-        seed: int,
-        noise_at: Schedule = lambda _: 0.0,
-        keep_at: Sequence[float] = (),
-    ) -> Generator[None, None, tuple[Tensor, list[Tensor]]]:
-        """`run`, one step after the other."""
         step_once = self.prepare()
         self.theta.copy_(start)
         self.momentum.zero_()
@@ -156,7 +130,6 @@ class Trainer:
                 step_once()
                 if epoch * steps + step + 1 in marks:
                     kept.append(self.theta.clone())
-                yield
             if not self.theta.isfinite().all():
                 raise FloatingPointError("training diverged; give a smaller learning rate")
         return self.theta.clone(), kept
@@ -232,7 +205,7 @@ class Trainer:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            self._tell(f"training step is not compiled: {_first_line(error)}")
+            _tell(f"training step is not compiled: {_first_line(error)}")
             self._loss = self._loss_of
             self._plain_step()
         try:
@@ -247,16 +220,16 @@ class Trainer:
                 self._plain_step()
             step: Callable[[], None] = graph.replay
         except Exception as error:
-            self._tell(f"training step is no CUDA graph: {_first_line(error)}")
+            _tell(f"training step is no CUDA graph: {_first_line(error)}")
             step = self._plain_step
         torch.cuda.synchronize()
         self.seconds = time.perf_counter() - began
-        self._tell(f"prepared the training step of {self.name} in {self.seconds:.0f} s")
+        _tell(f"prepared the training step of {self.name} in {self.seconds:.0f} s")
         return step
 
-    def _tell(self, line: str) -> None:
-        if self.say:
-            print(line, flush=True)
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
 
 
 def by_chance(rows: Tensor, generator: torch.Generator) -> Tensor:

@@ -25,9 +25,10 @@ from real_networks.experiment import Experiment
 from real_networks.jpeg import decode_image, encode_image
 from real_networks.motion import QUICK, move
 from real_networks.networks import GroupNorm, network
-from real_networks.predictions import average, small
+from real_networks.predictions import average, of_many, small
 from real_networks.rows_training import RowsTrainer
 from real_networks.training import Recipe, Trainer, standardised
+from real_networks.velocities import start_velocities
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -211,6 +212,26 @@ def test_averages_are_of_probabilities() -> None:
     torch.testing.assert_close(rounded, torch.tensor([[0.6, 0.4]]).double(), rtol=0, atol=1e-3)
 
 
+def test_start_velocities_have_the_energy_that_was_asked_for() -> None:
+    torch.manual_seed(0)
+    data = (torch.randn(20, 3), torch.arange(20) % 2)
+    surface = dims.LossSurface(nn.Linear(3, 2), data, "classification", 2.0)
+    found = start_velocities(surface, surface.initial, 50, 2, 7.0, seed=1)
+    assert float(0.5 * found.square().sum(-1).mean()) == pytest.approx(7.0, rel=1e-5)
+
+
+def test_the_gain_of_many_draws_is_foretold_from_few() -> None:
+    # Logits that differ by little noise: an average of D gains 1 - 1/D of half their variance.
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(1, 3000, 2, generator=generator).double()
+    noise = 0.3 * torch.randn(40, 3000, 2, generator=generator).double()
+    logs, labels = (logits + noise).log_softmax(-1), torch.zeros(3000, dtype=torch.int64)
+    whole = of_many(logs, labels, 40)
+    assert whole == pytest.approx(float(comparing.right_nll(average(logs), labels).mean()))
+    single = -float(logs[:, :, 0].mean())
+    assert of_many(logs[:4], labels, 40) - whole == pytest.approx(0, abs=0.2 * (single - whole))
+
+
 def test_a_temperature_that_was_divided_out_is_found() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(4000, 10, generator=generator).double()
@@ -292,7 +313,9 @@ def test_a_motion_that_runs_out_of_time_goes_on(tmp_path: Path) -> None:
     pieces.budget = Budget()
     move(pieces, 0, QUICK)
     ends = [
-        load_tensors(each.folder / "motion" / "dims_prior0.5_friction0.1_n1000_0_draws.safetensors")
+        load_tensors(
+            each.folder / "motion" / "dims_prior0.5_friction0.1_n1000_E20_0_draws.safetensors"
+        )
         for each in (whole, pieces)
     ]
     assert torch.equal(ends[0]["positions"], ends[1]["positions"])
@@ -344,13 +367,15 @@ def test_lenets_on_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     program.main(["score", "--quick", "--folder", folder, "--out", out])
     found = json.loads((Path(out) / "fashion_mnist.json").read_text())
     names = {row["name"] for row in found["rows"]}
-    assert {"ensemble_0", "dims_0_t0.005", "dims_0_t0.01"} <= names
+    assert {"ensemble_0", "dims_0_t0.005"} <= names
+    chosen = found["search"]["motion"]
+    assert chosen["best"]["nll"] == min(row["nll"] for row in chosen["tried"])
     assert {pair["theirs"] for pair in found["differences"]} == {"ensemble_0"}
     assert [row["factor"] for row in found["budgets"]] == [1, 3, 5]
     spread: Tensor = load_tensors(
         Path(folder) / "fashion_mnist" / "motion" / "dims_0_draws.safetensors"
     )["positions"]
-    assert spread.shape[:2] == (2, 2)
+    assert spread.shape[1] == 2
     page = tmp_path / "page.md"
     page.write_text("<!-- begin: fashion_mnist budgets --><!-- end: fashion_mnist budgets -->")
     program.main(["page", "--out", out, "--page", str(page)])
