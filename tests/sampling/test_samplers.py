@@ -271,3 +271,25 @@ def test_a_friction_that_is_none_is_named():
 def test_a_retry_of_the_finest_tolerance_stays_there():
     assert dims.DiMS(tolerance=1e-3).finer().tolerance == pytest.approx(1e-4)
     assert dims.DiMS(tolerance=2e-14).finer().tolerance == 1e-14
+
+
+def test_temperature_scales_the_energy_of_the_start(posterior) -> None:
+    start = dims.sampling.samplers.Start(
+        posterior.surface, posterior.map_parameters, posterior.gradient
+    )
+    perturbations = posterior.perturbations(3)
+    cold = dims.DiMS(**SHORT, temperature=0.25).draw(start, perturbations)
+    slow_start = dims.DiMS(**SHORT).draw(start, 0.5 * perturbations)
+    assert torch.equal(cold["parameters"], slow_start["parameters"])
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
+def test_temperature_is_positive_and_finite(temperature) -> None:
+    with pytest.raises(ValueError, match="temperature"):
+        dims.DiMS(temperature=temperature)
+
+
+def test_settings_from_before_there_was_a_temperature(posterior) -> None:
+    settings = dict(dims.DiMS().settings)
+    del settings["temperature"]
+    assert dims.DiMS.from_settings(settings).temperature == 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -14,7 +15,7 @@ from dims.mechanics.dynamics import Dynamics, Friction, SpeedFriction
 from dims.mechanics.integrate import resolve_solver
 from dims.mechanics.metric.moving import MovingMetric
 from dims.mechanics.solvers.base import Solver
-from dims.model.shapes import RowVectors, check_flag
+from dims.model.shapes import RowVectors, check_flag, check_positive
 from dims.sampling.certificate import certify
 from dims.sampling.samplers.base import Report, Start
 from dims.sampling.samplers.trajectory import TrajectorySampler
@@ -32,7 +33,7 @@ MOVING_REDUCTION = 1e4
 class DiMS(TrajectorySampler):
     """Dissipative Riemannian mechanics: a particle falls to a minimum, `method="dims"`.
 
-        θ'' = −(vᵀHv + κ)·g/(1 + ‖g‖²) − η·v,     θ(0) = θ*,  v(0) = G^(−½)·ε
+        θ'' = −(vᵀHv + κ)·g/(1 + ‖g‖²) − η·v,     θ(0) = θ*,  v(0) = G^(−½)·√τ·ε
 
     At the default time a particle has fallen and still moves along flat directions, where draws
     differ. For draws that are minima take a longer time, and bring the end of each trajectory to
@@ -44,8 +45,8 @@ class DiMS(TrajectorySampler):
             as `dims.ConstantFriction(0.1)` or one of your own.
         gravity: κ, how strongly the particle is pulled down.
         max_time: The time at which a trajectory ends.
-        precondition: Start with v = G^(−½)·ε, whose energy does not depend on the slope at θ*;
-            False starts with v = ε, as the published runs.
+        precondition: Start with v = G^(−½)·√τ·ε, whose energy does not depend on the slope at θ*;
+            False starts with v = √τ·ε, as the published runs.
         solver: "rattle", "dopri5", or a solver object such as `dims.Rattle(...)`.
         tolerance: Tolerance of a solver given by name; None takes its default.
         save_at: Times at which the positions are kept, for `Draws.at`: as the particle passes
@@ -58,6 +59,9 @@ class DiMS(TrajectorySampler):
             which takes several times fewer gradients; a `dims.MovingMetric(...)` has its settings.
             "euclidean" is the paper's. None means "moving", and "euclidean" for a solver that
             works in no other.
+        temperature: τ; particles start with τ times the kinetic energy that the Laplace posterior
+            gives, which is about K/(2δ) nats for K parameters of prior precision δ. Take less than
+            1 for networks of many thousand parameters, whose loss can take up no such energy.
 
     Raises:
         ValueError: A number is out of its range, or a name is unknown.
@@ -81,6 +85,7 @@ class DiMS(TrajectorySampler):
     certify: bool = False
     compile: bool = False
     metric: str | MovingMetric | None = None  # type: ignore[assignment]  # never None once made
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         _ = self.dynamics  # checks gravity and friction
@@ -88,6 +93,7 @@ class DiMS(TrajectorySampler):
             able = resolve_solver(self.solver, self.tolerance).any_metric
             object.__setattr__(self, "metric", "moving" if able else "euclidean")
         check_flag("certify", self.certify)
+        check_positive("temperature", self.temperature)
         super().__post_init__()
         if self.settle is None:
             warn_renamed("settle=None", 'settle="none"', stacklevel=5)
@@ -120,6 +126,8 @@ class DiMS(TrajectorySampler):
         self, start: Start, perturbations: RowVectors, progress: Report | None = None
     ) -> dict[str, Any]:
         """Follow the particles, settle and certify their ends; see `Sampler.draw`."""
+        if self.temperature != 1.0:
+            perturbations = math.sqrt(self.temperature) * perturbations
         thetas, fields = self.travel(start, perturbations, progress)
         displacement = torch.zeros_like(fields["arc_length"])
         if self.settle != "none":
