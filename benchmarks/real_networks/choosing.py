@@ -14,9 +14,8 @@ from real_networks.predictions import load, of_many
 
 PILOT = Motion(draws=2, times=(0.3, 1.0, 3.0))
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {"prior": 0.5, "energy": 20.0},
-    {"prior": 2.5, "energy": 20.0},
-    {"prior": 2.5, "energy": 100.0},
+    {"prior": 0.5, "energy": 30.0},
+    {"prior": 2.5, "energy": 30.0},
 )
 
 
