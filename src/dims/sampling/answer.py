@@ -9,8 +9,8 @@ from dims.curvature.full import FullCurvature
 from dims.sampling.draws import Draws
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.findings import keep_findings
-from dims.sampling.samplers import DiMS
-from dims.sampling.weighing import weighed
+from dims.sampling.samplers import DiMS, Sampler
+from dims.sampling.weighing import weighed, weighed_before
 from dims.sampling.widening import widened
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["answer"]
 
 
-def answer(posterior: Posterior, draws: Draws, store: str | os.PathLike[str] | None) -> Draws:
+def answer(
+    posterior: Posterior, draws: Draws, sampler: Sampler, store: str | os.PathLike[str] | None
+) -> Draws:
     """The draws with the `mixture` that `predict` uses.
 
     They are widened where prior and noise were chosen at minima, for predictions with a Laplace
@@ -28,7 +30,10 @@ def answer(posterior: Posterior, draws: Draws, store: str | os.PathLike[str] | N
     at_minima = isinstance(posterior.evidence, EvidencePath)
     if draws.method == DiMS.name and at_minima and isinstance(posterior.curvature, FullCurvature):
         draws = widened(draws)
-    made = weighed(draws, posterior.validation)
+    if posterior.before is None:
+        made = weighed(draws, posterior.validation)
+    else:
+        made = weighed_before(draws, posterior.before, sampler)
     if store is not None:
         keep_findings(posterior, made, store)
     return made

@@ -31,6 +31,7 @@ from dims.sampling.posterior import Posterior
 from dims.sampling.progress import stage
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
+from dims.sampling.refit import check_refit, refitted
 from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
@@ -56,6 +57,7 @@ def fit(
     refine: bool | int = False,
     parameters: Selection = None,
     validation: Any = None,
+    refit: bool = False,
     progress: bool | Callable[[float], None] = True,
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
@@ -77,6 +79,7 @@ def fit(
         refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
         parameters: Names, patterns, a predicate or `dims.last_blocks(model, 2)`; None: trainable.
         validation: Rows (x, y) that the network has never seen, to weigh it and its draws by.
+        refit: Let the draws learn these rows as well, once they have chosen the weights.
         progress: Show which stage takes long, or a function to call with the part of refining done.
 
     Returns:
@@ -91,6 +94,7 @@ def fit(
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
     tune = chosen.usual_tuning if tune is None else tune
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
+    check_refit(refit, validation is not None, isinstance(tune, str) or bool(refine))
     open_prior = prior_structure if prior_precision is None else None
     prior = 1.0 if prior_precision is None else prior_precision
     scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
@@ -98,7 +102,8 @@ def fit(
     surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
     rows = None if validation is None else checked_unseen(validation, surface)
     made = _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
-    return replace(made, validation=rows)
+    made = replace(made, validation=rows)
+    return refitted(made, model, parameters, chosen.quietly) if refit else made
 
 
 class _Chosen(NamedTuple):
