@@ -9,8 +9,8 @@ from dims.curvature.full import FullCurvature
 from dims.sampling.draws import Draws
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.findings import keep_findings
-from dims.sampling.samplers import DiMS, Sampler
-from dims.sampling.weighing import weighed, weighed_before
+from dims.sampling.samplers import DiMS
+from dims.sampling.weighing import Way, weighed, weighed_before
 from dims.sampling.widening import widened
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["answer"]
 
 
 def answer(
-    posterior: Posterior, draws: Draws, sampler: Sampler, store: str | os.PathLike[str] | None
+    posterior: Posterior, draws: Draws, way: Way, store: str | os.PathLike[str] | None
 ) -> Draws:
     """The draws with the `mixture` that `predict` uses.
 
@@ -33,7 +33,7 @@ def answer(
     if posterior.before is None:
         made = weighed(draws, posterior.validation)
     else:
-        made = weighed_before(draws, posterior.before, sampler)
+        made = weighed_before(draws, posterior.before, way)
     if store is not None:
         keep_findings(posterior, made, store)
     return made

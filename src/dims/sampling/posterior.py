@@ -36,7 +36,7 @@ from dims.sampling.settle import Settled
 from dims.sampling.store.chunks import jobs_of, join
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
-from dims.sampling.weighing import times_to_weigh
+from dims.sampling.weighing import Way, times_to_weigh
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -261,18 +261,19 @@ class Posterior(Shown):
             if store is None:
                 jobs = list(jobs_of([draws], chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
-                return answer(self, join(made[job] for job in jobs), sampler, None)
-            kept = sample_in_store(
-                store,
-                self._manifest(sampler, seed, chosen.threads),
-                draws,
-                chunk_size,
-                self.surface,
-                sampler,
-                compute,
-                retry_failed=retry_failed,
-            )
-        return answer(self, kept, sampler, store)
+                kept = join(made[job] for job in jobs)
+            else:
+                kept = sample_in_store(
+                    store,
+                    self._manifest(sampler, seed, chosen.threads),
+                    draws,
+                    chunk_size,
+                    self.surface,
+                    sampler,
+                    compute,
+                    retry_failed=retry_failed,
+                )
+        return answer(self, kept, Way(sampler, chunk_size, chosen, progress), store)
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""

@@ -7,26 +7,39 @@ there. Their weights are those that the rows gave to draws that had not seen the
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from dims.curvature.evidence import log_marginal_likelihood
+from dims.model.augmentation import passes_of
 from dims.model.parameters import Selection
+from dims.model.training_data import TrainingData
+from dims.sampling.draws.unseen import checked_unseen
+from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.gauss_newton import FitAt, walk_down
 from dims.sampling.posterior import Posterior
 from dims.surface.loss import LossSurface
 
-__all__ = ["check_refit", "refitted"]
+__all__ = ["held_out_rows", "refitted"]
 
 
-def check_refit(refit: bool, has_rows: bool, at_minimum: bool) -> None:
-    """Refuse what cannot be fitted again."""
-    if refit and not has_rows:
+def held_out_rows(
+    validation: Any, surface: LossSurface, refit: bool, data: Any
+) -> TrainingData | None:
+    """Rows that a network has not seen, as its surface takes them.
+
+    Raises:
+        ValueError: They do not suit the surface, or are to be learnt and cannot be.
+    """
+    if refit and validation is None:
         raise ValueError("refit: there are no held-out rows to learn; give validation=(x, y)")
-    if refit and not at_minimum:
+    if refit and passes_of(data) > 1:
         raise ValueError(
-            "refit: it walks to the minimum with the held-out rows, and θ* is none yet; tune at "
-            'minima, as tune="cautious" does, or give refine=True'
+            "refit: the training data hold several augmented passes over their points and the "
+            "held-out rows one, so that they would count for less; give one pass or no refit"
         )
+    return None if validation is None else checked_unseen(validation, surface)
 
 
 def refitted(
@@ -39,7 +52,15 @@ def refitted(
         model: The trained network.
         parameters: Which of its parameters are sampled.
         fit_at: The curvature of a surface at a point.
+
+    Raises:
+        ValueError: θ* is not a minimum.
     """
+    if not isinstance(before.evidence, EvidencePath) and before.refinement is None:
+        raise ValueError(
+            "refit: it walks to the minimum with the held-out rows, and θ* is none yet; leave "
+            'prior or noise to tune="cautious", or give refine=True'
+        )
     old, rows = before.surface, before.validation
     assert rows is not None
     data = old.data.with_rows(rows)
@@ -63,6 +84,5 @@ def refitted(
         gradient[0],
         value,
         before.evidence,
-        before.refinement,
         before=before,
     )
