@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -11,6 +14,8 @@ from torch import Tensor, nn
 
 import dims
 from dims.model.training_data import TrainingData
+from dims.sampling.engine import InProcess, Job, Work
+from dims.sampling.progress import RunProgress
 from draws_problems import mlp, problem, random_inputs
 
 GIVEN = {"prior_precision": 1.0, "noise_std": 2.0, "refine": True, "progress": False}
@@ -24,6 +29,18 @@ def refit_posterior(**options: object) -> dims.Posterior:
     surface, _ = problem("one output")
     given = {"validation": rows(), "refit": True, **GIVEN, **options}
     return dims.fit(mlp(3, 1), tuple(surface.data), "regression", **given)
+
+
+class Recorder(InProcess):
+    """Computes in this process and writes down how many points and draws each chunk has."""
+
+    chunks: ClassVar[list[tuple[int, int]]] = []
+
+    def run(
+        self, work: Work, jobs: Sequence[Job], progress: RunProgress
+    ) -> Iterator[tuple[Job, dims.Draws]]:
+        self.chunks.extend((work.start.surface.points, len(job.rows)) for job in jobs)
+        return super().run(work, jobs, progress)
 
 
 def linear(inputs: Tensor, targets: Tensor, **options: object) -> dims.Posterior:
@@ -113,6 +130,41 @@ def test_a_store_holds_the_draws_of_all_rows(tmp_path: Path) -> None:
     assert again.mixture is not None
     assert torch.equal(first.parameters, again.parameters)
     assert torch.equal(first.mixture.weights, again.mixture.weights)
+    assert json.loads((tmp_path / "findings.json").read_text("utf-8"))["refit"]
+
+
+def test_a_store_goes_on_with_the_draws_of_all_rows(tmp_path: Path) -> None:
+    """More draws than before: the first stay, and the weights are those of a run at once."""
+    posterior = refit_posterior()
+    given = {"max_time": 0.3, "chunk_size": 2, "progress": False}
+    first = posterior.sample(2, store=tmp_path / "in two", **given)
+    more = posterior.sample(4, store=tmp_path / "in two", **given)
+    whole = posterior.sample(4, store=tmp_path / "at once", **given)
+    assert torch.equal(more.parameters[:2], first.parameters)
+    assert torch.equal(more.parameters, whole.parameters)
+    assert more.mixture is not None
+    assert whole.mixture is not None
+    assert more.mixture.refit
+    assert torch.equal(more.mixture.weights, whole.mixture.weights)
+
+
+def test_weighed_draws_are_few_and_made_as_the_others() -> None:
+    posterior, engine = refit_posterior(), Recorder()
+    engine.chunks.clear()
+    assert posterior.before is not None
+    posterior.sample(13, max_time=0.01, chunk_size=6, engine=engine, progress=False)
+    unseen, seen = posterior.before.surface.points, posterior.surface.points
+    assert engine.chunks == [(seen, 6), (seen, 6), (seen, 1), (unseen, 6), (unseen, 4)]
+
+
+@pytest.mark.parametrize("curvature", ["diagonal", "kronecker", "low_rank"])
+def test_other_curvatures_lead_to_the_same_minimum(curvature: str) -> None:
+    full, other = refit_posterior(), refit_posterior(curvature=curvature)
+    assert full.before is not None
+    points = torch.stack([full.before.map_parameters, full.map_parameters, other.map_parameters])
+    before, expected, found = full.surface.value(points).tolist()
+    assert found < before - 0.1
+    assert found == pytest.approx(expected, abs=1e-3)
 
 
 def test_rows_that_cannot_weigh_leave_the_draws_as_they_are() -> None:
@@ -126,13 +178,23 @@ def test_rows_that_cannot_weigh_leave_the_draws_as_they_are() -> None:
     assert draws.mixture is None
 
 
+@pytest.mark.filterwarnings("ignore::dims.NotAMinimumWarning")
 @pytest.mark.parametrize(
     ("options", "match"),
     [
         ({"validation": None}, "refit: there are no held-out rows"),
-        ({"refine": False, "tune": True}, "refit: it walks to the minimum"),
+        ({"refine": False, "prior_precision": None, "tune": True}, "refit: it walks"),
+        ({"refine": False}, "refit: it walks to the minimum"),  # nothing is left to tune
     ],
 )
 def test_what_cannot_be_fitted_again_is_refused(options: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         refit_posterior(**options)
+
+
+def test_augmented_passes_are_refused() -> None:
+    """Each of two passes counts by half; a held-out row would as well, and there is but one."""
+    surface, _ = problem("one output")
+    data = dims.augmented(torch.utils.data.TensorDataset(*surface.data), passes=2)
+    with pytest.raises(ValueError, match="refit: the training data hold several augmented passes"):
+        dims.fit(mlp(3, 1), data, "regression", validation=rows(), refit=True, **GIVEN)
