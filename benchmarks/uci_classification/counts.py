@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["FAR", "Splits", "cost", "counts", "mean", "paired_difference"]
+__all__ = ["FAR", "Splits", "cost", "counts", "have", "mean", "mean_ranks", "paired_difference"]
 
 LEVEL = 0.01  # nats above the network that count as none
 UNSURE = 0.03  # the same, where the paired 95 % interval contains 0
@@ -62,6 +62,21 @@ def paired_difference(splits: Splits, answer: str, network: str) -> tuple[float,
 def cost(splits: Splits, ours: str, theirs: str) -> float:
     """Seconds of one answer over those of another."""
     return statistics.fmean(s["seconds"][ours] / s["seconds"][theirs] for s in splits)
+
+
+def have(splits: Splits, answer: str) -> bool:
+    """Whether all of them have this answer."""
+    return all(answer in split["scores"] for split in splits)
+
+
+def mean_ranks(sets: Sequence[Splits], names: Sequence[str]) -> str:
+    """By mean NLL on each set: 1 is best."""
+    ranks: dict[str, list[int]] = {name: [] for name in names}
+    for splits in sets:
+        ordered = sorted(names, key=lambda name: mean(splits, name, "nll"))
+        for place, name in enumerate(ordered, 1):
+            ranks[name].append(place)
+    return ", ".join(f"{name} {statistics.fmean(ranks[name]):.2f}" for name in names)
 
 
 def mean(splits: Splits, answer: str, score: str) -> float:

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from tables import markdown
-from uci_classification.counts import FAR, Splits, cost, counts, mean, paired_difference
+from uci_classification.counts import (
+    FAR,
+    Splits,
+    cost,
+    counts,
+    have,
+    mean,
+    mean_ranks,
+    paired_difference,
+)
+from uci_classification.learnt import AGAIN, learnt
 
 __all__ = ["table"]
 
@@ -41,8 +51,10 @@ def _table(
     head += ["AUROC: network", "ensemble", ours]
     head += [] if ours == "default" else ["weight on network"]
     head += ["seconds ÷ ensemble"]
+    again = ours != "default" and any(have(splits, AGAIN) for splits in results.values())
+    head += [AGAIN] if again else []
     names = (network, theirs, ours)
-    rows, ranks = [], []
+    rows = []
     for (name, protocol), splits in results.items():
         half = "chosen" if name in chosen_on else "confirmed"
         row = [f"{name}, {ENDINGS[protocol]}", half, str(len(splits))]
@@ -53,14 +65,18 @@ def _table(
         row += [_far(splits, n) for n in names]
         if ours != "default":
             row.append(f"{statistics.fmean(s['weights']['network'] for s in splits):.2f}")
-        rows.append([*row, f"{cost(splits, ours, theirs):.2f}"])
-        if protocol != "class":
-            ranks.append(_ranks(splits, names))
-    if not ranks:  # classes have been left out, and nothing else
+        row.append(f"{cost(splits, ours, theirs):.2f}")
+        if again:
+            row.append(f"{mean(splits, AGAIN, 'nll'):.3f}" if have(splits, AGAIN) else "")
+        rows.append(row)
+    whole = [splits for (_, protocol), splits in results.items() if protocol != "class"]
+    if not whole:  # classes have been left out, and nothing else
         return markdown(head, rows)
-    rank = ", ".join(f"{n} {statistics.fmean(r[n] for r in ranks):.2f}" for n in names)
-    lines = f"Mean rank by NLL, all classes: {rank}\n{counts(results, ours, theirs, network)}"
-    return f"{markdown(head, rows)}\n\n{lines}"
+    lines = [f"Mean rank by NLL, all classes: {mean_ranks(whole, names)}"]
+    lines.append(counts(results, ours, theirs, network))
+    if ours != "default":
+        lines += learnt(results, ours, network)
+    return "\n\n".join([markdown(head, rows), "\n".join(lines)])
 
 
 def _difference(splits: Splits, answer: str, network: str) -> str:
@@ -73,9 +89,3 @@ def _far(splits: Splits, answer: str) -> str:
     """Permuted, moved, and of the class that was left out."""
     known = [far for far in FAR if any(far in split["scores"][answer] for split in splits)]
     return ", ".join(f"{mean(splits, answer, far):.2f}" for far in known)
-
-
-def _ranks(splits: Splits, names: Sequence[str]) -> dict[str, float]:
-    """By mean NLL: 1 is best."""
-    ordered = sorted(names, key=lambda name: mean(splits, name, "nll"))
-    return {name: float(ordered.index(name) + 1) for name in names}

@@ -9,7 +9,9 @@ that is trained as the network.
 
 With held-out rows, the validation part of the split (15 % of the rows), the learning rates and
 lengths of network and ensemble are chosen by these rows instead; that of "paper" is as before. The
-same rows then weigh the network and its draws.
+same rows then weigh the network and its draws, and the draws learn them at last (`refit`). So that
+both uses can be told apart there are also the draws that have not, and an ensemble that is trained
+again on training and held-out rows for the lengths that a part of them, as many, has chosen.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 import dims
@@ -78,13 +81,19 @@ class Task:
     def with_held_out(self) -> dict[str, Any]:
         clock, rows = Clock(), {"validation": self.held_out}
         network = self._network(**rows)
-        posterior = dims.fit(network, self.train, "classification", progress=False, **rows)
+        asked = {**rows, "refit": True, "progress": False}
+        posterior = dims.fit(network, self.train, "classification", **asked)
         made = posterior.sample(self.draws, seed=self.seed, progress=False)
         clock.stop("held out")
         answers = {"ensemble, held out": self._ensemble(MEMBERS, **rows)}
         clock.stop("ensemble, held out")
         assert made.mixture is not None
+        assert posterior.before is not None
         answers |= {
+            "ensemble, trained again": self._ensemble_of_all(),
+            "held out, not learnt": posterior.before.sample(
+                self.draws, seed=self.seed, progress=False
+            ),
             "network, held out": _alone(made.surface, made.surface.initial),
             "held out": made,
             "held out, usual weights": replace(
@@ -102,12 +111,19 @@ class Task:
             return paper_network(self.name, self.seed, self.networks)
         return self._ensemble(1, **options).to_module(0)
 
-    def _ensemble(self, members: int, **options: Any) -> dims.Draws:
+    def _ensemble_of_all(self) -> dims.Draws:
+        pairs = zip(self.train, self.held_out, strict=True)
+        inputs, targets = (torch.cat(pair) for pair in pairs)
+        part = len(self.held_out[1]) / len(targets)
+        return self._ensemble(MEMBERS, data=(inputs, targets), validation=part)
+
+    def _ensemble(self, members: int, data: Any = None, **options: Any) -> dims.Draws:
         def make() -> nn.Module:
             return perceptron((self.train[0].shape[1], *HIDDEN, self.split.classes), nn.SiLU)
 
         more = {"seed": self.seed, "progress": False, **options}
-        return dims.train_ensemble(make, self.train, "classification", members, **more)
+        rows = self.train if data is None else data
+        return dims.train_ensemble(make, rows, "classification", members, **more)
 
     def _scored(self, answers: dict[str, dims.Draws]) -> dict[str, dict[str, float]]:
         return {key: _scores(each, self.split, self.far) for key, each in answers.items()}

@@ -124,7 +124,9 @@ def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     found = run_one("glass", "paper", 1, 2, tmp_path)
     assert set(found["weights"]) == {"network", "t = 1", "end", "widened"}
     assert found["scores"]["network, held out"] == found["scores"]["network"]  # as in the paper
-    for answer in ("network", "default", "held out", "ensemble", "ensemble, held out"):
+    assert set(found["seconds"]) == {"default", "ensemble", "held out", "ensemble, held out"}
+    compared = {"held out, not learnt", "ensemble, trained again"}
+    for answer in compared | {"network", "default", "held out", "ensemble", "ensemble, held out"}:
         assert 0 < found["scores"][answer]["nll"] < 5
     for seed in (0, 1):
         path = tmp_path / "out" / "glass_paper" / f"{seed:02d}.json"
@@ -165,6 +167,35 @@ def test_sets_are_counted_as_the_rules_say() -> None:
     assert "NLL at most the ensemble's on 1 of 3" in shown
     assert "AUROC at least the ensemble's in 3 of 4, at worst -0.010" in shown
     assert "1.5 to 1.5 times the ensemble's seconds" in shown
+
+
+def write_splits(folder: Path, count: int, nll: dict[str, float]) -> None:
+    folder.mkdir(parents=True)
+    seconds = {"default": 4.0, "ensemble": 2.0, "held out": 6.0, "ensemble, held out": 2.0}
+    scores = {name: {"nll": value, "auroc moved": 0.5} for name, value in nll.items()}
+    found = {"seconds": seconds, "weights": {"network": 0.25, "end": 0.75}, "scores": scores}
+    for seed in range(count):
+        (folder / f"{seed:02d}.json").write_text(json.dumps(found))
+
+
+def test_learning_the_held_out_rows_is_compared_where_all_splits_have_it(tmp_path: Path) -> None:
+    old = {"network": 1.0, "ensemble": 0.9, "default": 0.8}
+    old |= {"network, held out": 1.0, "ensemble, held out": 0.7, "held out": 0.75}
+    new = {"held out, not learnt": 0.77, "ensemble, trained again": 0.74}
+    write_splits(tmp_path / "glass_ordinary", 3, old)
+    without = differences(tmp_path, ())
+    assert "trained again" not in without
+    write_splits(tmp_path / "vehicle_ordinary", 2, old | new)
+    write_splits(tmp_path / "vehicle_paper", 2, old | new | {"held out": 0.5})
+    shown = differences(tmp_path, ()).splitlines()
+    ranks = [line for line in shown if line.startswith("Mean rank")]
+    assert ranks[1].endswith("network, held out 3.00, ensemble, held out 1.33, held out 1.67")
+    # Without glass, whose files are of the earlier program.
+    assert ranks[2].endswith("network, held out 3.00, ensemble, trained again 1.50, held out 1.50")
+    assert "held out: NLL at most that of the ensemble trained again on 1 of 2" in shown
+    assert "held out: -0.145 in mean NLL by learning these rows, lower on 2 of 2" in shown
+    rows = [line for line in shown if "| 0.25 | 3.00 |" in line]
+    assert [row.endswith("| 3.00 | 0.740 |") for row in rows] == [False, True, True]
 
 
 @pytest.mark.data

@@ -36,6 +36,11 @@ class TrainingData(NamedTuple):
             part = slice(start, start + size)
             yield slice_inputs(self.inputs, part), self.targets[part]
 
+    def with_rows(self, more: TrainingData) -> TrainingData:
+        """These points, and others after them."""
+        inputs = _cat([self.inputs, more.inputs])
+        return TrainingData(inputs, torch.cat([self.targets, more.targets]))
+
 
 def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData:
     """Gather all points into tensors on the model's device; floats take the model's precision."""

@@ -10,7 +10,7 @@ from dims.sampling.draws import Draws
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.findings import keep_findings
 from dims.sampling.samplers import DiMS
-from dims.sampling.weighing import weighed
+from dims.sampling.weighing import Way, weighed, weighed_before
 from dims.sampling.widening import widened
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["answer"]
 
 
-def answer(posterior: Posterior, draws: Draws, store: str | os.PathLike[str] | None) -> Draws:
+def answer(
+    posterior: Posterior, draws: Draws, way: Way, store: str | os.PathLike[str] | None
+) -> Draws:
     """The draws with the `mixture` that `predict` uses.
 
     They are widened where prior and noise were chosen at minima, for predictions with a Laplace
@@ -28,7 +30,10 @@ def answer(posterior: Posterior, draws: Draws, store: str | os.PathLike[str] | N
     at_minima = isinstance(posterior.evidence, EvidencePath)
     if draws.method == DiMS.name and at_minima and isinstance(posterior.curvature, FullCurvature):
         draws = widened(draws)
-    made = weighed(draws, posterior.validation)
+    if posterior.before is None:
+        made = weighed(draws, posterior.validation)
+    else:
+        made = weighed_before(draws, posterior.before, way)
     if store is not None:
         keep_findings(posterior, made, store)
     return made

@@ -30,7 +30,8 @@ class Estimate(Shown):
         memory: Bytes at its peak, beside what is in use already.
         free_memory: Bytes that are free now; None where the system does not say.
         seconds: Of the motion of all draws. Settling and certifying come on top, often half as
-            much again. It is known to a factor of two or three: steps change on the way.
+            much again, and with `refit` ten draws more. It is known to a factor of two or three:
+            steps change on the way.
     """
 
     memory: int

@@ -45,6 +45,8 @@ def found_in(draws: Draws) -> dict[str, Any]:
         found["weights"] = _plain(mixture.named_weights(draws.times.tolist()))
         found["held_out"] = mixture.held_out
         found["gain"] = _plain([mixture.gain, mixture.gain_error])
+        if mixture.refit:
+            found["refit"] = True
     return found
 
 

@@ -25,12 +25,12 @@ from dims.model.likelihoods import (
 )
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
-from dims.sampling.draws.unseen import checked_unseen
 from dims.sampling.evidence_path import tune_at_minima
 from dims.sampling.posterior import Posterior
 from dims.sampling.progress import stage
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
+from dims.sampling.refit import held_out_rows, refitted
 from dims.surface.loss import LossSurface
 
 __all__ = ["fit"]
@@ -56,6 +56,7 @@ def fit(
     refine: bool | int = False,
     parameters: Selection = None,
     validation: Any = None,
+    refit: bool = False,
     progress: bool | Callable[[float], None] = True,
 ) -> Posterior:
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
@@ -77,6 +78,7 @@ def fit(
         refine: Walk θ* to a minimum of this surface first: True, or the most gradients (10 000).
         parameters: Names, patterns, a predicate or `dims.last_blocks(model, 2)`; None: trainable.
         validation: Rows (x, y) that the network has never seen, to weigh it and its draws by.
+        refit: Let the draws learn these rows as well, once they have chosen the weights.
         progress: Show which stage takes long, or a function to call with the part of refining done.
 
     Returns:
@@ -91,14 +93,12 @@ def fit(
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
     tune = chosen.usual_tuning if tune is None else tune
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
-    open_prior = prior_structure if prior_precision is None else None
-    prior = 1.0 if prior_precision is None else prior_precision
-    scales: dict[str, Any] = {"effective_points": effective_points, "loss_scale": loss_scale}
-    noisy = with_noise(likelihood, noise_std)
-    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
-    rows = None if validation is None else checked_unseen(validation, surface)
-    made = _posterior(surface, chosen, tune, open_prior, noise_std is None, budget_of(refine))
-    return replace(made, validation=rows)
+    scales = {"effective_points": effective_points, "loss_scale": loss_scale}
+    surface = _surface(model, data, likelihood, prior_precision, noise_std, parameters, scales)
+    rows = held_out_rows(validation, surface, refit, data)
+    opened = (prior_structure if prior_precision is None else None, noise_std is None)
+    made = replace(_posterior(surface, chosen, tune, *opened, budget_of(refine)), validation=rows)
+    return refitted(made, model, parameters, chosen.quietly) if refit else made
 
 
 class _Chosen(NamedTuple):
@@ -122,6 +122,21 @@ class _Chosen(NamedTuple):
         if isinstance(self.curvature, str):
             return fit_curvature(surface, theta, self.curvature, self.kind, self.rank)
         return from_laplace(self.curvature, surface, theta)
+
+
+def _surface(
+    model: nn.Module,
+    data: Any,
+    likelihood: str | Likelihood,
+    prior_precision: float | Tensor | None,
+    noise_std: float | None,
+    parameters: Selection,
+    scales: dict[str, Any],
+) -> LossSurface:
+    """With a prior of 1 until one is tuned."""
+    prior = 1.0 if prior_precision is None else prior_precision
+    noisy = with_noise(likelihood, noise_std)
+    return LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
 
 
 def _posterior(

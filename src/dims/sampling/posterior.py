@@ -36,7 +36,7 @@ from dims.sampling.settle import Settled
 from dims.sampling.store.chunks import jobs_of, join
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
-from dims.sampling.weighing import times_to_weigh
+from dims.sampling.weighing import Way, times_to_weigh
 from dims.surface.loss import LossSurface
 
 __all__ = ["Posterior"]
@@ -57,6 +57,8 @@ class Posterior(Shown):
         evidence: How prior and noise were tuned; None where nothing was.
         refinement: How `refine` ended, as `dims.settle` reports it; None where it was not asked.
         validation: Held-out rows, which weigh the network and the times of draws; None: no rows.
+        before: The posterior that has not seen the held-out rows, whose draws they weigh, where
+            this one has learnt them (`refit`); None elsewhere.
 
     Example:
         >>> posterior = dims.fit(model, (x, y), "regression")
@@ -71,6 +73,7 @@ class Posterior(Shown):
     evidence: EvidenceFit | None
     refinement: Settled | None = None
     validation: TrainingData | None = None
+    before: Posterior | None = None
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -191,7 +194,7 @@ class Posterior(Shown):
             >>> draws = posterior.sample(30, dims.DiMS(friction=0.5), store="runs/first")
         """
         forces = (friction, gravity, max_time, precondition, solver, tolerance)
-        times = times_to_weigh(self.validation, method, max_time, save_at)
+        times = times_to_weigh(self, method, max_time, save_at)
         sampler = choose_sampler(method, Motion(*forces, times, compile, metric), settle, certify)
         return self._run(draws, sampler, seed, progress, store, chunk_size, engine, retry_failed)
 
@@ -215,7 +218,7 @@ class Posterior(Shown):
             >>> print(posterior.estimate(100))
         """
         draws = _check_count(draws)
-        times = times_to_weigh(self.validation, method, None, None)
+        times = times_to_weigh(self, method, None, None)
         sampler = choose_sampler(method, Motion(save_at=times), "default", None)
         check_memory(self.surface, sampler, draws)
         start = Start(self.surface, self.map_parameters, self.gradient)
@@ -258,18 +261,19 @@ class Posterior(Shown):
             if store is None:
                 jobs = list(jobs_of([draws], chunk_size))
                 made = dict(compute(jobs, chosen.threads, 0))
-                return answer(self, join(made[job] for job in jobs), None)
-            kept = sample_in_store(
-                store,
-                self._manifest(sampler, seed, chosen.threads),
-                draws,
-                chunk_size,
-                self.surface,
-                sampler,
-                compute,
-                retry_failed=retry_failed,
-            )
-        return answer(self, kept, store)
+                kept = join(made[job] for job in jobs)
+            else:
+                kept = sample_in_store(
+                    store,
+                    self._manifest(sampler, seed, chosen.threads),
+                    draws,
+                    chunk_size,
+                    self.surface,
+                    sampler,
+                    compute,
+                    retry_failed=retry_failed,
+                )
+        return answer(self, kept, Way(sampler, chunk_size, chosen, progress), store)
 
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""

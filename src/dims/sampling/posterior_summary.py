@@ -51,6 +51,8 @@ def _choice(evidence: EvidenceFit | None) -> list[str]:
 
 
 def _held_out(posterior: Posterior) -> list[str]:
+    if posterior.before is not None:
+        return [*_held_out(posterior.before), "and have been learnt since, with the same prior"]
     if posterior.validation is None:
         return ["no held-out rows: dims.fit(..., validation=(x, y)) weighs network and draws"]
     rows = counted(len(posterior.validation.targets), "held-out row")

@@ -227,6 +227,18 @@ def test_a_damaged_chunk_is_named_with_the_command(run, tmp_path):
     assert "run the `dims sample` command of this run" in " ".join(error.split())
 
 
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_page_says_whether_held_out_rows_were_learnt(run, tmp_path, refit):
+    file = tmp_path / "draws.safetensors"
+    file.write_bytes((run.parent / "draws.safetensors").read_bytes())
+    weighed = {"weights": {"network": 0.5, "end": 0.5}, "held_out": 3, "gain": [0.1, 0.2]}
+    findings = {"advice": [], **weighed, **({"refit": True} if refit else {})}
+    file.with_suffix(".findings.json").write_text(json.dumps(findings))
+    note = section(read_page(file), "weights_note")
+    assert "3 held-out rows chose these weights" in note
+    assert ("The draws have learnt these rows since" in note) is refit
+
+
 ODD = {
     "findings": ["[]", "{", "{}", '{"advice": 3}', '{"advice": [], "prior": 7}'],
     "predictions": ["[]", "{", '{"warnings": 3}', '{"disagreement": 7}', '{"held_out": "many"}'],

@@ -165,6 +165,8 @@ def _weights(made: Answers, findings: dict[str, Any]) -> None:
             f" Log score against the network alone: {gain:+.3f} ± {error:.3f} nats a row, "
             "cross-validated."
         )
+    if findings.get("refit"):
+        note += " The draws have learnt these rows since; weights and score are from before."
     numbers = {str(name): float(weight) for name, weight in weights.items()}
     made.sections |= {"weights": numbers, "weights_note": note}
 

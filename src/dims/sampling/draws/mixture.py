@@ -59,6 +59,8 @@ class Mixture(Shown):
         gain_error: Its standard error.
         tangents: ε of the Laplace approximation at each delivered draw, (S, m, K); None: draws are
             not widened.
+        refit: Whether the draws have learnt the held-out rows since; weights and gain are those of
+            draws that had not.
     """
 
     network: Vector
@@ -67,6 +69,7 @@ class Mixture(Shown):
     gain: float = math.nan
     gain_error: float = math.nan
     tangents: Tensor | None = None
+    refit: bool = False
 
     def _facts(self) -> dict[str, Any]:
         network, *times, end = (round(weight, 3) for weight in self.weights.tolist())

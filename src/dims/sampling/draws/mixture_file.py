@@ -1,4 +1,4 @@
-"""A mixture in a file of draws: two or three tensors, and three numbers in the header."""
+"""A mixture in a file of draws: two or three tensors, and three or four values in the header."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ TANGENTS = "mixture_tangents"  # only where draws are widened
 def mixture_fields(mixture: Mixture) -> dict[str, Any]:
     """What the header says; JSON has no NaN."""
     gains = [None if math.isnan(g) else g for g in (mixture.gain, mixture.gain_error)]
-    return {"held_out": mixture.held_out, "gain": gains[0], "gain_error": gains[1]}
+    fields = {"held_out": mixture.held_out, "gain": gains[0], "gain_error": gains[1]}
+    return {**fields, "refit": True} if mixture.refit else fields
 
 
 def are_mixture_fields(value: Any) -> bool:
-    if not isinstance(value, dict) or set(value) != {"held_out", "gain", "gain_error"}:
+    if not isinstance(value, dict) or set(value) - {"refit"} != {"held_out", "gain", "gain_error"}:
+        return False
+    if not isinstance(value.get("refit", False), bool):
         return False
     rows, gains = value["held_out"], (value["gain"], value["gain_error"])
     counted = isinstance(rows, int) and not isinstance(rows, bool) and rows >= 0
@@ -67,4 +70,5 @@ def read_mixture(tensors: dict[str, Tensor], fields: dict[str, Any] | None) -> M
         return None
     gain, error = (math.nan if fields[n] is None else fields[n] for n in ("gain", "gain_error"))
     network, weights, tangents = tensors[NETWORK], tensors[WEIGHTS], tensors.get(TANGENTS)
-    return Mixture(network, weights, fields["held_out"], gain, error, tangents)
+    refit = fields.get("refit", False)
+    return Mixture(network, weights, fields["held_out"], gain, error, tangents, refit)

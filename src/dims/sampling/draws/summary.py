@@ -70,6 +70,8 @@ def _mixture(draws: Draws, mixture: Mixture) -> list[str]:
         if draws.surface.likelihood.noise_std is not None:
             which += " with the same noise"
         lines.append(f"log score against {which}: {gain} nats a row, cross-validated")
+    if mixture.refit:
+        lines.append("the draws have learnt these rows since; weights and score are from before")
     return lines
 
 
