@@ -30,7 +30,7 @@ RUNS = Path("runs") / "real_networks"
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "benchmarks" / "real_networks"
 PAGE = ROOT / "docs" / "real_networks.md"
-STEPS = ("train", "probe", "pilots", "ensemble", "dims", "swag", "last", "cyclical", "dropout")
+STEPS = ("train", "probe", "swag", "pilots", "ensemble", "dims", "last", "cyclical", "dropout")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -83,7 +83,11 @@ def cifar(given: argparse.Namespace) -> None:
         "ensemble": lambda: opponents.ensemble(experiment, members),
         "dims": lambda: _move(experiment, base, given),
         "swag": lambda: [opponents.swag(experiment, seed) for seed in starts],
-        "last": lambda: [opponents.last_layer(experiment, seed, base) for seed in starts],
+        "last": lambda: [
+            opponents.last_layer(experiment, seed, replace(base, averaged=averaged))
+            for seed in starts
+            for averaged in ((False, True) if experiment.has_averaged(seed) else (False,))
+        ],
         "cyclical": lambda: [opponents.cyclical(experiment, seed) for seed in starts],
         "dropout": lambda: [opponents.dropout(experiment, seed) for seed in starts[:1]],
     }

@@ -14,9 +14,11 @@ from real_networks.predictions import load, of_many
 
 PILOT = Motion(draws=2, times=(0.3, 1.0, 3.0))
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {"prior": 0.5, "energy": 30.0},
-    {"prior": 2.5, "energy": 30.0},
+    {"prior": 0.5, "energy": 100.0, "averaged": True},
+    {"prior": 2.5, "energy": 100.0, "averaged": True},
+    {"prior": 0.5, "energy": 400.0, "averaged": True},
 )
+CHOSEN = ("prior", "energy", "averaged")
 
 
 def pilots(experiment: Experiment, seconds: float) -> None:
@@ -39,7 +41,7 @@ def looks(experiment: Experiment, draws: int) -> Iterator[dict[str, Any]]:
     for path in sorted((experiment.folder / "predictions").glob("pilot_*_t*.json")):
         row, answers = read_json(path), load(path.parent, path.stem)[0]["held_out"]
         nll = of_many(answers.log_softmax(-1), experiment.images.held_out.labels.cpu(), draws)
-        kept = {name: row["motion"][name] for name in ("prior", "energy")}
+        kept = {name: row["motion"][name] for name in CHOSEN}
         yield {**kept, "t": row["t"], "nll": nll, "loss": row.get("loss")}
 
 
@@ -54,7 +56,7 @@ def chosen(experiment: Experiment, base: Motion) -> Motion:
         if not rows:
             return {}
         best = min(rows, key=lambda row: row["nll"])
-        return {name: best[name] for name in ("prior", "energy")}
+        return {name: best[name] for name in CHOSEN}
 
     path = experiment.folder / "chosen.json"
     found = kept(path, make, lambda value, file: write_json(file, value), read_json)

@@ -97,8 +97,8 @@ class Experiment:
         mean = torch.stack(logs).exp().mean(0).log()
         return float(nll_loss(mean, held.labels))
 
-    def _path(self, seed: int) -> Path:
-        return self.folder / "networks" / f"{seed}.safetensors"
+    def _path(self, seed: int, kind: str = "") -> Path:
+        return self.folder / "networks" / f"{kind}{seed}.safetensors"
 
     def member(self, seed: int) -> tuple[Tensor, float]:
         """A trained network's weights, and the seconds of its training."""
@@ -114,6 +114,22 @@ class Experiment:
             self.expected = 1.1 * float(taken) if self.device.type == "cuda" else 0.0
             kept_tensors(path, lambda: {"theta": theta.cpu(), "seconds": taken})
             self.say(f"network {seed}: {float(taken):.1f} s, NLL {self.held_out_nll(theta):.4f}")
+        found = kept_tensors(path, dict, str(self.device))
+        return found["theta"], float(found["seconds"])
+
+    def keep_averaged(self, seed: int, theta: Tensor, seconds: float) -> None:
+        """The mean of SWAG's iterates, and the seconds of all that led to it."""
+        taken = torch.tensor(seconds, dtype=torch.float64)
+        kept_tensors(self._path(seed, "averaged_"), lambda: {"theta": theta, "seconds": taken})
+
+    def has_averaged(self, seed: int) -> bool:
+        return self._path(seed, "averaged_").exists()
+
+    def averaged(self, seed: int) -> tuple[Tensor, float]:
+        """As `member`, of the network that averages SGD's iterates after the training."""
+        path = self._path(seed, "averaged_")
+        if not self.has_averaged(seed):
+            raise FileNotFoundError(f"{path}: there is none yet; run the step swag first")
         found = kept_tensors(path, dict, str(self.device))
         return found["theta"], float(found["seconds"])
 

@@ -41,6 +41,7 @@ class Motion:
     metric_points: int = 400
     images: int | None = None  # None: all
     augmented: bool = True
+    averaged: bool = False  # start at the mean of SWAG's iterates, not at the trained network
     curvature_images: int = 400
     precision: str = "bf16x2"
     compile: bool = True
@@ -50,6 +51,7 @@ class Motion:
     def label(self) -> str:
         part = "" if self.images is None else f"_{self.images}"
         part += "" if self.augmented else "_plain"
+        part += "_averaged" if self.averaged else ""
         points, energy = f"{self.effective_points:g}", f"{self.energy:g}"
         return f"prior{self.prior:g}_friction{self.friction:g}_n{points}_E{energy}{part}"
 
@@ -90,7 +92,8 @@ class Start:
 
     def __init__(self, experiment: Experiment, seed: int, motion: Motion) -> None:
         images, device = experiment.images, experiment.device
-        self.theta, self.trained = experiment.member(seed)
+        start = experiment.averaged if motion.averaged else experiment.member
+        self.theta, self.trained = start(seed)
         self.model = network(experiment.name).to(device).eval()
         vector = experiment.trainer.vector
         with torch.no_grad():

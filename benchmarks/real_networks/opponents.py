@@ -37,14 +37,15 @@ def ensemble(experiment: Experiment, members: int) -> None:
 def swag(experiment: Experiment, seed: int) -> None:
     """SGD from member `seed` at a constant rate; two iterates an epoch, the last 20 kept.
 
-    The rate is chosen on held-out images, and its search is on the clock.
+    The rate is chosen on held-out images, and its search is on the clock. The mean of the iterates
+    is a network by itself, from which draws can start.
     """
 
     def make() -> Made:
         theta, trained = experiment.member(seed)
         epochs = 2 if experiment.quick else 10
         marks = [(number + 1) / (2 * epochs) for number in range(2 * epochs)]
-        best: tuple[float, float, Tensor] | None = None
+        best: tuple[float, float, Tensor, Tensor] | None = None
         with alone(experiment.device), stopwatch(experiment.device) as seconds:
             for rate in SWAG_RATES:
                 try:
@@ -60,14 +61,20 @@ def swag(experiment: Experiment, seed: int) -> None:
                 thetas = _draw(moments, DRAWS, seed).to(theta)
                 nll = experiment.held_out_nll(*thetas[:5])
                 if best is None or nll < best[0]:
-                    best = (nll, rate, thetas)
+                    best = (nll, rate, thetas, mean.to(theta))
             taken = seconds()
         if best is None:
             raise FloatingPointError("SWAG ran away at every learning rate")
+        experiment.keep_averaged(seed, best[3].cpu(), trained + taken)
         record = {"seconds": taken, "training_seconds": trained, "network": seed}
         return list(best[2]), {**record, "rate": best[1], "held_out_nll": best[0]}
 
+    def mean() -> Made:
+        theta, seconds = experiment.averaged(seed)
+        return [theta], {"seconds": seconds, "network": seed}
+
     experiment.predict(f"swag_{seed}", make)
+    experiment.predict(f"averaged_{seed}", mean)
 
 
 def cyclical(experiment: Experiment, seed: int, cycles: int = 3, temperature: float = 1.0) -> None:
@@ -135,4 +142,5 @@ def last_layer(experiment: Experiment, seed: int, motion: Motion) -> None:
         record = {"seconds": taken, "training_seconds": start.trained, "network": seed}
         return list(whole), record
 
-    experiment.predict(f"last_layer_{seed}", make)
+    kind = "averaged_" if motion.averaged else ""
+    experiment.predict(f"last_layer_{kind}{seed}", make)

@@ -108,8 +108,9 @@ def _weighted(files: dict[str, Any], held_labels: Tensor) -> Iterator[Method]:
     parts: dict[tuple[str, int], dict[Hashable, Any]] = {}
     for name, (_, record) in sorted(files.items(), key=lambda item: item[1][1].get("t", 0.0)):
         match = re.fullmatch(r"dims_(.+)_(\d+)_t[\d.]+", name)
-        if match and f"member_{match[2]}" in files:
-            start = {"network": files[f"member_{match[2]}"]}
+        kind = "averaged" if match and match[1].endswith("_averaged") else "member"
+        if match and f"{kind}_{match[2]}" in files:
+            start = {"network": files[f"{kind}_{match[2]}"]}
             parts.setdefault((match[1], int(match[2])), start)[record["t"]] = files[name]
     for (setting, network), group in parts.items():
         answers, records = zip(*group.values(), strict=True)
@@ -151,7 +152,7 @@ def _joined(
 
 def _others(files: dict[str, Any]) -> Iterator[Method]:
     for name, (answers, record) in files.items():
-        kind = re.fullmatch(r"(swag|last_layer|cyclical|dropout)_\d+", name)
+        kind = re.fullmatch(r"(swag|averaged|last_layer(?:_averaged)?|cyclical|dropout)_\d+", name)
         if kind:
             single = {key: average(answers[key]) for key in _looks(answers)}
             if "corrupted" in answers:

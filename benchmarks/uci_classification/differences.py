@@ -40,8 +40,18 @@ def table(folder: Path, chosen_on: Sequence[str]) -> str:
             results[tuple(place.name.rsplit("_", 1))] = splits
     if not results:
         return "no results yet"
-    parts = [_table(results, chosen_on, ours, *theirs) for ours, theirs in ANSWERS.items()]
+    parts = [
+        _table(_present(results, ours), chosen_on, ours, *theirs)
+        for ours, theirs in ANSWERS.items()
+    ]
     return "\n\n".join(parts)
+
+
+def _present(results: dict[Any, Splits], ours: str) -> dict[Any, Splits]:
+    """Splits whose answer with held-out rows has learnt them: an earlier program's has not."""
+    new = {key: [s for s in splits if AGAIN in s["scores"]] for key, splits in results.items()}
+    new = {key: splits for key, splits in new.items() if len(splits) >= 2}
+    return new if ours != "default" and new else results
 
 
 def _table(

@@ -247,6 +247,12 @@ def test_some_of_it_on_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "failed: none" in capsys.readouterr().out
     program.main(command)
     assert "accuracy" not in capsys.readouterr().out  # nothing is computed again
+    again = ["cifar", "--quick", "--folder", folder, "--steps", "dims", "--starts", "0"]
+    program.main([*again, "--set", "averaged=True", "draws=1", "times=1e-9"])
+    runs = Path(folder) / "tiny"
+    (drawn,) = (load_tensors(path) for path in runs.glob("motion/dims_*_averaged_0_draws*"))
+    mean = load_tensors(runs / "networks" / "averaged_0.safetensors")["theta"]
+    torch.testing.assert_close(drawn["positions"][0, 0], mean)
     program.main(["bundle", "--folder", folder, "--to", bundles])
     program.main(["unbundle", "--folder", str(tmp_path / "elsewhere"), "--to", bundles])
     here, there = (
@@ -275,7 +281,7 @@ def test_all_of_it_on_noise(
     found = json.loads((Path(out) / "tiny.json").read_text())
     kinds = {row["kind"] for row in found["methods"]}
     assert kinds >= {"network", "temperature", "ensemble", "dims", "swag", "last_layer"}
-    assert kinds >= {"cyclical", "dropout"}
+    assert kinds >= {"cyclical", "dropout", "averaged", "last_layer_averaged"}
     ensemble = next(row for row in found["methods"] if row["name"] == "ensemble of 2")
     assert 0 <= ensemble["accuracy"] <= 1
     assert len(ensemble["corrupted"]["ece"]) == 5
