@@ -11,7 +11,9 @@ from statistics import fmean
 from tables import filled, markdown
 from uci_classification.__main__ import CHOSEN_ON as CLASSIFICATION_CHOSEN_ON
 from uci_classification.__main__ import OUT as CLASSIFICATION
+from uci_classification.differences import read_results as read_classification
 from uci_classification.differences import table as differences
+from uci_classification.dropout import dropout_table
 from uci_regression.__main__ import CHOSEN_ON, OUT
 from uci_regression.counts import counts
 from uci_regression.published_table import read_results, summary, table
@@ -36,6 +38,7 @@ def contents() -> dict[str, str]:
     parts = whole.split("\n\n")  # table, lines, table, lines
     for answer, rows, lines in zip(("default", "held out"), parts[::2], parts[1::2], strict=True):
         found[f"classification, {answer}"] = f"{rows}\n\n{_list(lines)}"
+    found["classification, MC dropout"] = dropout_table(read_classification(CLASSIFICATION))
     return found
 
 

@@ -21,7 +21,7 @@ from uci_classification.counts import (
 )
 from uci_classification.learnt import AGAIN, learnt
 
-__all__ = ["table"]
+__all__ = ["read_results", "table"]
 
 # Ours, and the opponent and the network that see the same held-out rows.
 ANSWERS = {
@@ -31,13 +31,19 @@ ANSWERS = {
 ENDINGS = {"ordinary": "ordinary", "paper": "as in the paper", "class": "a class left out"}
 
 
-def table(folder: Path, chosen_on: Sequence[str]) -> str:
-    """Without and with held-out rows: a row for each set and way of training that has results."""
+def read_results(folder: Path) -> dict[Any, Splits]:
+    """The finished splits by set and way of training, where there are two or more."""
     results = {}
     for place in sorted(folder.glob("*_*")):
         splits = [json.loads(file.read_text("utf-8")) for file in sorted(place.glob("*.json"))]
         if len(splits) >= 2:
             results[tuple(place.name.rsplit("_", 1))] = splits
+    return results
+
+
+def table(folder: Path, chosen_on: Sequence[str]) -> str:
+    """Without and with held-out rows: a row for each set and way of training that has results."""
+    results = read_results(folder)
     if not results:
         return "no results yet"
     parts = [

@@ -23,10 +23,11 @@ HIDDEN = (16, 16, 16)
 DROPOUT = 0.5
 
 
-def paper_network(name: str, seed: int, folder: Path) -> nn.Sequential:
-    """The trained network of one split, without dropout."""
+def paper_network(name: str, seed: int, folder: Path, dropout: bool = False) -> nn.Sequential:
+    """The trained network of one split, with its layers of dropout or without them."""
     split = load_uci(name, seed)
-    network = perceptron((split.train_inputs.shape[1], *HIDDEN, split.classes), nn.SiLU)
+    widths = (split.train_inputs.shape[1], *HIDDEN, split.classes)
+    network = perceptron(widths, nn.SiLU, DROPOUT if dropout else 0.0)
     tensors = load_file(folder / f"{name}.safetensors")
     linear = [layer for layer in network if isinstance(layer, nn.Linear)]
     with torch.no_grad():

@@ -19,6 +19,7 @@ from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import DISTANCE, far_inputs
 from uci_classification.counts import counts as classification_counts
 from uci_classification.differences import table as differences
+from uci_classification.dropout import dropout_table
 from uci_classification.networks import paper_network, train_paper_networks
 from uci_classification.protocol import run_one, without_class
 from uci_regression.__main__ import run
@@ -125,7 +126,7 @@ def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     assert set(found["weights"]) == {"network", "t = 1", "end", "widened"}
     assert found["scores"]["network, held out"] == found["scores"]["network"]  # as in the paper
     assert set(found["seconds"]) == {"default", "ensemble", "held out", "ensemble, held out"}
-    compared = {"held out, not learnt", "ensemble, trained again"}
+    compared = {"held out, not learnt", "ensemble, trained again", "mc dropout"}
     for answer in compared | {"network", "default", "held out", "ensemble", "ensemble, held out"}:
         assert 0 < found["scores"][answer]["nll"] < 5
     for seed in (0, 1):
@@ -136,6 +137,38 @@ def test_a_classification_split_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     assert "| glass, as in the paper | chosen | 2 |" in shown
     # Two equal splits: in the table and in the line below it, without and with held-out rows.
     assert shown.count("± 0.000") == 4
+
+
+def test_masks_fall_on_the_weights_of_the_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = torch.randn(30, 3, dtype=torch.float64), torch.arange(30) % 2
+    split = Split(x, y, x[:6], y[:6], x[:6], y[:6], 2, ("a", "b"))
+    monkeypatch.setattr("uci_classification.networks.load_uci", lambda name, seed: split)
+    train_paper_networks("made", 2, tmp_path, epochs=2)
+    alone = paper_network("made", 1, tmp_path)
+    with_layers = paper_network("made", 1, tmp_path, dropout=True)
+    assert sum(isinstance(layer, torch.nn.Dropout) for layer in with_layers) == 3
+    assert torch.equal(alone(x), with_layers(x))  # dropout is off in eval mode
+    masks = dims.mc_dropout(with_layers, (x, y), "classification", 3)
+    assert not torch.equal(masks.parameters[0], masks.parameters[1])
+
+
+def test_mc_dropout_has_a_table_of_its_own() -> None:
+    def splits(dropout: float) -> list[dict[str, Any]]:
+        def scores(nll: float, far: float) -> dict[str, float]:
+            return {"nll": nll, "auroc permuted": far, "auroc moved": 0.5}
+
+        network, ensemble = scores(1.0, 0.6), scores(0.8, 0.7)
+        found = {"network": network, "ensemble": ensemble, "default": scores(0.9, 0.65)}
+        return [{"scores": found | {"mc dropout": scores(dropout + e, 0.66)}} for e in (-0.1, 0.1)]
+
+    results = {("a", "paper"): splits(0.95), ("b", "paper"): splits(0.85)}
+    shown = dropout_table(results | {("b", "ordinary"): splits(0.0)})
+    assert "| b | 2 | 1.000 | 0.850 | 0.800 | 0.900 | -0.150 ± 0.100 | 0.60, 0.50 |" in shown
+    assert "network 4.00, mc dropout 2.50, ensemble 1.00, default 2.50" in shown
+    assert "at most that of MC dropout on 1 of 2, AUROC at least its in 2 of 4" in shown
+    assert dropout_table({}) == "no results yet"
 
 
 def test_sets_are_counted_as_the_rules_say() -> None:
