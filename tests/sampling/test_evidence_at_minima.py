@@ -138,6 +138,23 @@ def overfitting_problem() -> tuple[nn.Module, Tensor, Tensor]:
     return model, x, y
 
 
+@pytest.mark.parametrize("tune", ["minimum", "leave_one_out"])
+def test_where_all_is_given_theta_walks_to_its_minimum(tune: str) -> None:
+    model, x, y = problem()
+    given = {"prior_precision": 3.0, "noise_std": 0.4}
+    posterior = dims.fit(model, (x, y), "regression", tune=tune, **given, progress=False)
+    there = minimiser(x, y, torch.full((12,), 3.0, dtype=x.dtype), 0.4)
+    # A walk stops where the next step promises a small part of a nat.
+    assert torch.allclose(posterior.map_parameters, there, atol=1e-3)
+    assert isinstance(posterior.evidence, EvidencePath)
+    assert posterior.evidence.converged
+    assert len(posterior.evidence.candidates) == 1
+    assert (float(posterior.prior_precision), posterior.noise_std) == (3.0, 0.4)
+    with pytest.warns(dims.NotAMinimumWarning):
+        usual = dims.fit(model, (x, y), "regression", **given, progress=False)
+    assert torch.equal(usual.map_parameters, usual.surface.initial)  # it stays where it is given
+
+
 def test_a_classifier_gets_the_prior_that_suits_its_minimum() -> None:
     model, x, y = overfitting_problem()
     posterior = dims.fit(model, (x, y), "classification", tune="minimum")

@@ -106,7 +106,8 @@ def tune_at_minima(
     places = search.scan(theta)
     best = places[chosen(places, score, cautious)]
     minima = [places[place] for place in sorted(places)]
-    converged = min(places) < chosen(places, score, cautious=False) < max(places)
+    top = chosen(places, score, cautious=False)
+    converged = not search.is_open or min(places) < top < max(places)
     if prior in ("layer", "tensor"):
         groups = search.groups(best, score)
         best, minima = groups[-1], [*minima, *groups[1:]]
@@ -152,6 +153,11 @@ class _Search:
         self.open_noise = tune_noise and surface.likelihood.noise_std is not None
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is anything to choose."""
+        return self.open_prior or self.open_noise
+
+    @property
     def is_spent(self) -> bool:
         """Whether the scan has had all the curvatures it may have."""
         return self.curvatures >= MOST_CURVATURES
@@ -162,6 +168,8 @@ class _Search:
 
     def scan(self, theta: Vector) -> dict[float, Minimum]:
         """A grid from its origin outwards until the score has fallen, then parabolas at its top."""
+        if not self.is_open:
+            return {0.0: self._walked(theta, self.surface.prior_precision, None)}
         origin = self._strong_place(theta) if self.by_leaving_out else self._tuned_place(theta)
         minima = {origin: self._at(origin, theta, self.surface.likelihood.noise_std)}
         for side in (-STEP, STEP):

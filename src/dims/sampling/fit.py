@@ -36,6 +36,7 @@ from dims.surface.loss import LossSurface
 __all__ = ["fit"]
 
 AT_MINIMA = ("cautious", "leave_one_out", "minimum")
+WALKS_ANYWAY = ("leave_one_out", "minimum")  # where prior and noise are given, too
 
 
 @renamed_arguments(train_data="data")
@@ -69,7 +70,8 @@ def fit(
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
         tune: What chooses prior and noise: True, the evidence at θ*; False: nothing; "cautious",
-            "leave_one_out", "minimum": at minima (docs/choose.md). None: "cautious" if "full".
+            "leave_one_out", "minimum": at minima (docs/choose.md); the last two walk to the minimum
+            of a given prior and noise as well. None: "cautious" if "full".
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -153,7 +155,8 @@ def _posterior(
     evidence: EvidenceFit | None = None
     refinement = None
     open_noise = open_noise and surface.likelihood.noise_std is not None
-    tune = tune if open_prior is not None or open_noise else False
+    if open_prior is None and not open_noise and tune not in WALKS_ANYWAY:
+        tune = False
     if tune and open_noise and isinstance(chosen.curvature, str):
         surface = _with_noise_per_output(surface, theta)
     opened: tuple[Any, ...] = (open_prior or "fixed", open_noise)
