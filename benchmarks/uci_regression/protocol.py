@@ -4,8 +4,9 @@
    them), with one noise and with a noise that depends on the input and is nowhere below half of
    that one. `dims.fit` chooses prior and noise of each, and their leave-one-out scores choose
    between the two. `posterior.sample` gives the default answer.
-2. With held-out rows: the same on nine tenths of the training rows, whose other tenth weighs the
-   network and the draws. The draws of step 1 then predict with these weights.
+2. With held-out rows: another network is trained on nine tenths of the training rows, and draws
+   start at its minimum under the noise model, prior and noise of step 1. The other tenth weighs
+   that network and these draws. The draws of step 1 then predict with these weights.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def run_split(name: str, data: RegressionSplit, seed: int, how: Configuration) -
         answers["ensemble"] = _ensemble(data.train, how, seed)
         seconds["ensemble"] = now() - began
     began = now()
-    last = _fitted(data.train, how, seed, None)
+    last = _fitted(data.train, how, seed)
     draws = _sample(last.posterior, how.draws, how, seed)
     seconds["default"] = now() - began
     answers |= {"default": draws, "network": last.alone}
@@ -77,9 +78,8 @@ def run_split(name: str, data: RegressionSplit, seed: int, how: Configuration) -
         "gradients": float(draws.evaluations.double().mean()),
     }
     if how.held_out:
-        kept, held_out = _held_out(data.train, seed)
-        first = _fitted(kept, how, seed, held_out)
-        weighing = _sample(first.posterior, max(1, how.draws // 3), how, seed)
+        unseen = _unseen(last, *_held_out(data.train, seed), how, seed)
+        weighing = _sample(unseen, max(1, how.draws // 3), how, seed)
         assert draws.mixture is not None
         assert weighing.mixture is not None
         weights = weighing.mixture.weights
@@ -100,20 +100,38 @@ class _Fitted:
     scores: dict[str, float]
 
 
-def _fitted(rows: Rows, how: Configuration, seed: int, held_out: Rows | None) -> _Fitted:
+def _fitted(rows: Rows, how: Configuration, seed: int) -> _Fitted:
     made = {}
     for kind, alone in _both(rows, 1, how, seed).items():
         likelihood = alone.surface.likelihood
         if kind == "constant":
             likelihood = "regression"  # whose noise is open
         module = alone.to_module(0).to(how.device)
-        there = None if held_out is None else _on(held_out, how.device)
-        moved = _on(rows, how.device)
-        posterior = dims.fit(module, moved, likelihood, validation=there, progress=False)
+        posterior = dims.fit(module, _on(rows, how.device), likelihood, progress=False)
         made[kind] = (alone, posterior)
     scores = {kind: _leave_one_out(posterior) for kind, (_, posterior) in made.items()}
     best = max(scores, key=scores.__getitem__)
     return _Fitted(*made[best], best, scores)
+
+
+def _unseen(
+    last: _Fitted, rows: Rows, held_out: Rows, how: Configuration, seed: int
+) -> dims.Posterior:
+    """Of a network that has not seen the held-out rows: trained, and walked to its minimum."""
+    likelihood: dims.Likelihood | str = "regression"
+    if last.kind == "input":
+        likelihood = last.alone.surface.likelihood  # the smallest noise included
+    outputs = last.alone.surface.outputs
+    module = _train(rows, likelihood, outputs, 1, how, seed).to_module(0).to(how.device)
+    return dims.fit(
+        module,
+        _on(rows, how.device),
+        last.posterior.surface.likelihood,
+        prior_precision=last.posterior.prior_precision,
+        tune="leave_one_out" if last.kind == "input" else "minimum",  # as the walks of step 1
+        validation=_on(held_out, how.device),
+        progress=False,
+    )
 
 
 def _leave_one_out(posterior: dims.Posterior) -> float:
