@@ -100,6 +100,7 @@ def walk_down(
         evaluations += 1
         if trial_loss < loss:
             theta, loss = theta - whole, trial_loss
+            curvature = fit_at(surface, theta)  # leverages above 1 if it were that of before
     return Walk(theta, loss, curvature, arrived, evaluations, steps + 1)
 
 
