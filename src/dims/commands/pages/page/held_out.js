@@ -57,13 +57,14 @@ function weightsSection(run) {
   const host = el("div"), names = Object.keys(run.weights), line = 26;
   const most = Math.max(...Object.values(run.weights));
   whenSized(host, (width) => {
-    const left = 84, span = Math.min(width, 560) - left - 52, height = line * names.length + 4;
+    const longest = Math.max(...names.map((name) => name.length)), left = Math.min(130, Math.max(84, 14 + 7 * longest));
+    const span = Math.min(width, 560) - left - 52, height = line * names.length + 4;
     const node = svg("svg", { width, height, role: "img", "aria-label": "weights in the answer" });
     names.forEach((name, i) => {
       const weight = run.weights[name], length = (span * weight) / most, y = line * i + 4;
       const bar = svg("rect", { x: left, y, width: Math.max(1, length), height: line - 8, rx: 3 });
       bar.style.fill = name === "network" ? "var(--map)" : colourOf(run.method);
-      node.append(bar, svg("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, name),
+      node.append(bar, svg("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, ...axisName(name, left - 14)),
         svg("text", { x: left + length + 6, y: y + 14 }, weight.toFixed(2)));
     });
     host.replaceChildren(node);
