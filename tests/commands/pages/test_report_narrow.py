@@ -7,6 +7,7 @@ from report_problems import (
     classification_run,
     images_run,
     regression_run,
+    unit_draws,
     wide_draws,
 )
 
@@ -31,14 +32,35 @@ def text_outside(look, page: dict, width: int) -> dict:
     return look(page, steps, width)
 
 
-PAGES = [regression_run, classification_run, images_run, "wide"]
+PAGES = [regression_run, classification_run, images_run, "wide", "units"]
 
 
 @pytest.mark.parametrize("kind", PAGES, ids=lambda kind: getattr(kind, "__name__", kind))
 def test_pages_fit_420_pixels(look, tmp_path, kind):
-    pages = {"wide": wide_draws}
+    pages = {"wide": wide_draws, "units": unit_draws}
     page = read_page(pages[kind](tmp_path)) if kind in pages else results_page([kind()], None)
     seen = text_outside(look, page, 420)
     assert seen["window"] == 420
     assert seen["wide"] <= seen["room"]
     assert seen["out"] == []
+
+
+def test_axes_and_cells_keep_the_digits_of_a_table(look, tmp_path):
+    seen = look(
+        read_page(unit_draws(tmp_path)),
+        """
+        const texts = (id) => [...document.querySelectorAll(`#${id} svg text`)].map(
+          (text) => text.firstChild.data);
+        return { functions: texts("functions"), residuals: texts("residuals"),
+                 cells: [...document.querySelectorAll("#disagreement td")].map(
+                   (cell) => cell.innerText) };
+        """,
+    )
+    assert {"1000000", "1000010", "year of the sale"} <= set(seen["functions"])
+    assert {"2019.2", "2019.4", "2019.6"} <= set(seen["functions"])
+    assert any(text.startswith("price at the time of the") for text in seen["functions"])
+    assert "predicted price" in seen["residuals"]
+    assert " ".join(seen["cells"]) == (
+        "2 0.500 1000001.500 0.600 1000003.000 2019.3540 "
+        "1 0.250 1000001.250 0.700 1000002.125 2019.7000"
+    )

@@ -8,7 +8,7 @@ function residualsSection(run) {
       const high = Math.max(3, ...part.y.filter((v) => v !== null).map(Math.abs)) * 1.08;
       const frame = chart(host, Math.min(width, 560), {
         height: 320, xRange: padded(extent(part.x)), yRange: classes ? [-0.04, 1.04] : [-high, high],
-        xLabel: classes ? "confidence" : "predicted mean",
+        xLabel: classes ? "confidence" : part.axis ?? "predicted mean",
         yLabel: classes ? "1 − p of the true class" : "residual / standard deviation",
         label: `residuals of ${part.x.length} held-out rows`,
       });
