@@ -66,8 +66,10 @@ def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 def test_classes_have_their_labels(tmp_path, monkeypatch):
     page = sampled(tmp_path, monkeypatch, "feelings_run", FEELINGS)
-    assert len(page["runs"][0]["residuals"][0]["x"]) == 8
-    assert page["runs"][0]["calibration"]
+    run = page["runs"][0]
+    assert run["classes"]["labels"] == ["down", "flat", "up"]
+    assert sum(map(sum, run["classes"]["counts"])) == 8
+    assert run["calibration"]
     shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
     held = sys.modules["feelings_run"].data()[1]
     assert [row[4] for row in shown] == [held.target[row[0]] for row in shown]

@@ -227,6 +227,18 @@ def _with_predictions(folder: Path, changes: dict[str, Any], *left_out: str) -> 
     return path
 
 
+def class_draws(folder: Path) -> Path:
+    """Draws that answered 1 000 held-out rows of three classes, one of them with a long name."""
+    names = ["setosa", "versicolor", "virginica, with all that is known of it " + "x" * 40]
+    classes = {
+        "right": [0, 0, 0, 0, 0, 0, 0, 0, 499, 200],
+        "wrong": [0, 0, 0, 0, 0, 0, 0, 0, 300, 1],
+        "labels": names,
+        "counts": [[399, 1, 0], [100, 200, 100], [50, 50, 100]],
+    }
+    return _with_predictions(folder, {"classes": classes}, "within_two", "functions")
+
+
 def unit_draws(folder: Path) -> Path:
     """Draws whose targets are a million, give or take ten, and whose input is a year."""
     name = "price at the time of the sale in the currency of then"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from report_problems import (
+    class_draws,
     classification_run,
     images_run,
     regression_run,
@@ -32,17 +33,41 @@ def text_outside(look, page: dict, width: int) -> dict:
     return look(page, steps, width)
 
 
-PAGES = [regression_run, classification_run, images_run, "wide", "units"]
+PAGES = [regression_run, classification_run, images_run, "wide", "classes", "units"]
 
 
 @pytest.mark.parametrize("kind", PAGES, ids=lambda kind: getattr(kind, "__name__", kind))
 def test_pages_fit_420_pixels(look, tmp_path, kind):
-    pages = {"wide": wide_draws, "units": unit_draws}
+    pages = {"wide": wide_draws, "classes": class_draws, "units": unit_draws}
     page = read_page(pages[kind](tmp_path)) if kind in pages else results_page([kind()], None)
     seen = text_outside(look, page, 420)
     assert seen["window"] == 420
     assert seen["wide"] <= seen["room"]
     assert seen["out"] == []
+
+
+def test_right_and_wrong_answers_have_bars_and_numbers(look, tmp_path):
+    seen = look(
+        read_page(class_draws(tmp_path)),
+        """
+        const part = document.querySelector("#classes");
+        const bars = [...part.querySelectorAll("svg rect")].map(
+          (bar) => [bar.textContent, bar.height.baseVal.value]);
+        const lines = part.querySelectorAll("svg")[2].textContent;
+        const cells = [...part.querySelectorAll("tbody tr")].map(
+          (row) => [...row.cells].map((cell) => cell.innerText));
+        return { bars, lines, cells, note: part.querySelector(".note").innerText,
+                 residuals: document.querySelector("#residuals") !== null };
+        """,
+    )
+    assert seen["note"].startswith("Of 1000 held-out rows, 301 have a wrong answer.")
+    heights = dict(seen["bars"])
+    right, wrong = (heights[f"confidence 0.9 to 1: {text}"] for text in ("200 right", "1 wrong"))
+    assert right == pytest.approx(200 * wrong, rel=1e-6)
+    # A bar of one row has no height to speak of, so its number stands below.
+    assert seen["lines"] == "right499200wrong3001"
+    assert seen["cells"][0] == ["setosa", "399", "1", "0", "100 %"]
+    assert not seen["residuals"]
 
 
 def test_axes_and_cells_keep_the_digits_of_a_table(look, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dims.commands.pages.classes import confusions_table
 from dims.commands.pages.parts import column, in_figures, table
 from dims.commands.pages.predicted_tables import ROWS, disagreement_table, scale_of, scores_table
 
@@ -36,6 +37,7 @@ PASSED_ON = (
     "calibration_axes",
     "residuals",
     "within_two",
+    "classes",
     "functions",
     "grid",
     "points",
@@ -185,6 +187,7 @@ def _predictions(made: Answers, predicted: dict[str, Any]) -> None:
             "of the draws. Light band: the same with the noise. Filled dots: training data. Hollow "
             f"dots: held-out data. Units are those of {'the table' if own else NETWORKS}."
         )
+    made.tables += confusions_table(predicted.get("classes") or {})
     if "disagreement" in predicted:
         made.tables.append(disagreement_table(predicted))
 

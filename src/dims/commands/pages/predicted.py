@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dims.baselines.row_scores import reliability
+from dims.commands.pages.classes import right_and_wrong
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import rounded
 from dims.commands.pages.units import Units, units_of
@@ -105,16 +106,15 @@ def _held_out(draws: Draws, label: str, rows: TrainingData, units: Units) -> Ent
             {"method": name, "confidence": d.promised, "accuracy": d.observed, "inputs": d.rows}
             for name, d in diagrams.items()
         ]
-    return found | _residuals(made[label], rows.targets, units)
+    answer = made[label]
+    if isinstance(answer, ClassificationPredictive):
+        return found | right_and_wrong(answer, rows.targets, units)
+    return found | _residuals(answer, rows.targets, units)
 
 
 def _residuals(predictive: Predictive, targets: Tensor, units: Units) -> Entry:
-    """(y − mean)/std against the mean; of classes 1 − p(y), which is 0 for a sure, right answer."""
+    """(y − mean)/std against the mean."""
     mean = predictive.mean.double()
-    if isinstance(predictive, ClassificationPredictive):
-        labels = targets.long().reshape(-1, 1).to(mean.device)
-        missed, sure = 1 - mean.gather(1, labels)[:, 0], mean.max(1).values
-        return {"residuals": [_points("probability missing from the true class", sure, missed)]}
     wanted = targets.reshape(mean.shape).to(mean)
     std = predictive.variance.double().sqrt()
     standard = (wanted - mean) / std
@@ -132,11 +132,6 @@ def _residuals(predictive: Predictive, targets: Tensor, units: Units) -> Entry:
         ],
         "within_two": float((standard.abs() <= 2).double().mean()),
     }
-
-
-def _points(name: str, x: Tensor, y: Tensor) -> Entry:
-    part = slice(MOST_POINTS)
-    return {"name": name, "x": rounded(x[part]), "y": rounded(y[part])}
 
 
 def _disagreement(

@@ -1,6 +1,7 @@
 "use strict";
 // Held-out rows, the evidence of the prior, and what counts in the answer.
 
+// Files of an earlier version have one dot for each row of classes too; later ones count (classes.js).
 function residualsSection(run) {
   return el("div", { class: run.residuals.length > 1 ? "grid" : "wide" }, ...run.residuals.map((part) => {
     const host = el("div"), classes = run.within_two === undefined;
