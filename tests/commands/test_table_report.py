@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import dims
 from dims.commands import app
 from dims.commands.pages.read import read_page
+from dims.estimators import tables
 
 FLATS = ["size,side,price"]
 FLATS += [
@@ -43,7 +44,7 @@ def labels(page: dict) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
-    """Targets are in the network's units: standardised by the rows that were learned from."""
+    """All numbers are those of the table, and so are the names."""
     page = sampled(tmp_path, monkeypatch, "flats_run", FLATS)
     run = page["runs"][0]
     assert len(run["residuals"][0]["x"]) == 8
@@ -51,23 +52,28 @@ def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
     assert any(table["id"] == "held-out" for table in page["tables"])
     assert labels(page) == ["size", "size missing", "side_N", "side_S"]
     shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
+    target = dict(page["facts"])["target"]
+    assert target.startswith("price; the network learns (price − ")
+    assert run["residuals"][0]["axis"] == "predicted price"
     known, held = sys.modules["flats_run"].data()
     sizes = held.inputs["size"].fillna(known.inputs["size"].median())
-    scaled = (held.target - known.target.mean()) / known.target.std()
     for row in shown:
-        assert row[4] == pytest.approx(scaled[row[0]], rel=1e-3)
+        assert row[4] == pytest.approx(held.target[row[0]])
+        assert 0 < row[2] < 60
         assert row[5] == pytest.approx(sizes.iloc[row[0]])
 
 
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
-def test_classes_are_numbered_as_those_of_the_network(tmp_path, monkeypatch):
+def test_classes_have_their_labels(tmp_path, monkeypatch):
     page = sampled(tmp_path, monkeypatch, "feelings_run", FEELINGS)
-    assert len(page["runs"][0]["residuals"][0]["x"]) == 8
-    assert page["runs"][0]["calibration"]
+    run = page["runs"][0]
+    assert run["classes"]["labels"] == ["down", "flat", "up"]
+    assert sum(map(sum, run["classes"]["counts"])) == 8
+    assert run["calibration"]
     shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
     held = sys.modules["feelings_run"].data()[1]
-    names = ["down", "flat", "up"]  # in alphabetical order, as scikit-learn numbers them
-    assert [row[4] for row in shown] == [names.index(held.target[row[0]]) for row in shown]
+    assert [row[4] for row in shown] == [held.target[row[0]] for row in shown]
+    assert {row[2] for row in shown} <= {"down", "flat", "up"}
 
 
 def test_rows_for_the_network_must_have_labels_that_it_knows():
@@ -79,3 +85,12 @@ def test_rows_for_the_network_must_have_labels_that_it_knows():
     assert labels.tolist() == [1, 0]
     with pytest.raises(ValueError, match="'left' was not in the rows that were trained on"):
         model.rows_for_network(x[:1], ["left"])
+
+
+def test_rows_keep_the_name_of_their_target(tmp_path):
+    lines = [f"{i % 7}.5,{i}" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["size,price", *lines]))
+    table = tables.read(tmp_path / "t.csv", {"size": "number"}, "price", "regression")
+    known, held_out = table.split(0.2)
+    names = {each.target_name for each in (table, known, held_out, known.with_rows(held_out))}
+    assert names == {"price"}

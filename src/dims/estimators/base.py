@@ -254,7 +254,7 @@ class DimsEstimator(BaseEstimator):
         random = check_random_state(self.random_state)
         first_seed, draw_seed, split_seed = map(int, random.randint(2**31 - 1, size=3))
         generator = torch.Generator().manual_seed(first_seed)
-        network = untrained(self.hidden, self.activation, given.features, given.outputs, generator)
+        network = untrained(self, given.features, given.outputs, generator)
         inputs, answers = torch.tensor(given.features), torch.tensor(given.targets)
         rows = split_rows(len(inputs), self.validation_fraction, split_seed)
         self._train(network, inputs, answers, resolve_likelihood(given.task, given.outputs), rows)

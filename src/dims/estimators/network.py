@@ -34,17 +34,20 @@ class Standardise(nn.Module):
 
 
 def untrained(
-    hidden: Any,
-    activation: Any,
-    features: np.ndarray,
-    outputs: int,
-    generator: torch.Generator,
+    estimator: Any, features: np.ndarray, outputs: int, generator: torch.Generator
 ) -> nn.Module:
     """A perceptron for these features, with first weights from the generator.
+
+    Args:
+        estimator: Its `hidden` and `activation`, and the names and units of its columns.
+        features: Of the rows to learn from.
+        outputs: Of the network.
+        generator: Of the first weights.
 
     Raises:
         ValueError: The widths or the activation are not known.
     """
+    hidden, activation = estimator.hidden, estimator.activation
     if activation not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise ValueError(f"activation: {activation!r} is unknown; there are {known}")
@@ -54,4 +57,19 @@ def untrained(
     widths = [features.shape[1], *map(int, hidden), outputs]
     layers = perceptron(widths, ACTIVATIONS[activation], generator=generator)
     scaler = StandardScaler().fit(features)
-    return nn.Sequential(Standardise(scaler.mean_, scaler.scale_), *layers)
+    network = nn.Sequential(Standardise(scaler.mean_, scaler.scale_), *layers)
+    return _named(network, estimator)
+
+
+def _named(network: nn.Module, estimator: Any) -> nn.Module:
+    """Attributes that say whose inputs and targets these are, for `dims report`."""
+    found: dict[str, Any] = {}
+    if hasattr(estimator, "feature_names_in_"):
+        found["input_names"] = estimator.feature_names_in_.tolist()
+    if hasattr(estimator, "classes_"):
+        found["class_names"] = estimator.classes_.tolist()
+    if hasattr(estimator, "target_mean_"):
+        pair = (estimator.target_mean_, estimator.target_scale_)
+        found["targets_standardised_by"] = [numbers.tolist() for numbers in pair]
+    vars(network).update(found)
+    return network

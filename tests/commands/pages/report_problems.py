@@ -216,3 +216,59 @@ def wide_draws(folder: Path) -> Path:
         path.with_suffix(f".{name}.json").write_text(json.dumps(content))
     path.with_suffix(".trajectories.json").write_text(json.dumps(regression_run()))
     return path
+
+
+def _with_predictions(folder: Path, changes: dict[str, Any], *left_out: str) -> Path:
+    """`wide_draws` with other predictions."""
+    path = wide_draws(folder)
+    beside = path.with_suffix(".predictions.json")
+    known = {k: v for k, v in json.loads(beside.read_text()).items() if k not in left_out}
+    beside.write_text(json.dumps(known | changes))
+    return path
+
+
+def class_draws(folder: Path) -> Path:
+    """Draws that answered 1 000 held-out rows of three classes, one of them with a long name."""
+    names = ["setosa", "versicolor", "virginica, with all that is known of it " + "x" * 40]
+    classes = {
+        "right": [0, 0, 0, 0, 0, 0, 0, 0, 499, 200],
+        "wrong": [0, 0, 0, 0, 0, 0, 0, 0, 300, 1],
+        "labels": names,
+        "counts": [[399, 1, 0], [100, 200, 100], [50, 50, 100]],
+    }
+    return _with_predictions(folder, {"classes": classes}, "within_two", "functions")
+
+
+def unit_draws(folder: Path) -> Path:
+    """Draws whose targets are a million, give or take ten, and whose input is a year."""
+    name = "price at the time of the sale in the currency of then"
+    function = {
+        "method": "DiMS",
+        "curves": [[1_000_000.0, 1_000_010.0], [1_000_001.0, 1_000_012.0]],
+        "mean": [1_000_000.5, 1_000_011.0],
+        "std": [2.0, 3.0],
+        "inner": [1.0, 2.0],
+    }
+    rows = [
+        [2, 0.5, 1_000_001.5, 0.6, 1_000_003.0, 2019.354],
+        [1, 0.25, 1_000_001.25, 0.7, 1_000_002.125, 2019.7],
+    ]
+    changes = {
+        "units": {"targets": [name], "mean": [1_000_005.0], "scale": [5.0]},
+        "functions": [function],
+        "grid": [2019.1, 2019.7],
+        "points": {"train": [[2019.2, 1_000_000.0]], "gap": [[2019.6, 1_000_010.0]]},
+        "function_axes": ["year of the sale", name],
+        "residuals": [
+            {"name": "", "axis": "predicted price", "x": [1_000_001.5, 1_000_009.0], "y": [1, -1]}
+        ],
+        "disagreement": {
+            "classes": False,
+            "held_out": True,
+            "rows": rows,
+            "inputs": 1,
+            "names": ["year of the sale"],
+            "of": 3,
+        },
+    }
+    return _with_predictions(folder, changes)

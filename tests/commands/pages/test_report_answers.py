@@ -281,7 +281,7 @@ def test_the_curve_of_the_evidence_is_the_evidence():
     assert found_by(posterior_of(tune=False), draws)["prior"]["curve"] == []
 
 
-def test_classes_have_a_reliability_diagram_and_their_missing_probability():
+def test_classes_have_a_reliability_diagram_and_counts_of_right_answers():
     posterior = posterior_of()
     draws = posterior.sample(5, "la", progress=False)
     x = torch.randn(40, 2, dtype=torch.float64)
@@ -290,10 +290,10 @@ def test_classes_have_a_reliability_diagram_and_their_missing_probability():
     assert found["missing"] == []
     assert found["calibration_axes"] == ["confidence", "accuracy"]
     assert sum(found["calibration"][0]["inputs"]) == 40
-    missing = torch.tensor(found["residuals"][0]["y"], dtype=torch.float64)
-    mean = draws.predict(x).mean
-    exact = 1 - mean.gather(1, rows.targets.unsqueeze(1))[:, 0]
-    torch.testing.assert_close(missing, exact, rtol=1e-4, atol=1e-7)
+    assert "residuals" not in found
+    right = int((draws.predict(x).mean.argmax(1) == rows.targets).sum())
+    assert sum(found["classes"]["right"]) == right
+    assert sum(found["classes"]["wrong"]) == 40 - right
     shown = found["disagreement"]["rows"][0]
     information = draws.predict(x).mutual_information
     assert shown[0] == int(information.argmax())

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dims.commands.pages.parts import column, table
+from dims.commands.pages.classes import confusions_table
+from dims.commands.pages.parts import column, in_figures, table
+from dims.commands.pages.predicted_tables import ROWS, disagreement_table, scale_of, scores_table
 
 __all__ = ["Answers", "add_findings", "add_predictions"]
 
-METRICS = {
-    "nll": column("NLL", "nats a row; lower is better"),
-    "accuracy": column("accuracy", "share of rows whose class is right"),
-    "rmse": column("RMSE", "root mean squared error"),
-    "ece": column("ECE", "expected calibration error; lower is better"),
-    "coverage": column("coverage", "share of rows within their 95 % interval"),
-    "brier": column("Brier", "squared error of the probabilities; lower is better"),
-    "crps": column("CRPS", "continuous ranked probability score; lower is better"),
-}
 # How prior and noise were chosen: a line of the overview, and a note below the curve.
 CHOSEN = {
     "given": ("as given; nothing was tuned", ""),
@@ -46,6 +37,7 @@ PASSED_ON = (
     "calibration_axes",
     "residuals",
     "within_two",
+    "classes",
     "functions",
     "grid",
     "points",
@@ -53,7 +45,7 @@ PASSED_ON = (
 )
 
 
-ROWS = "disagreement"  # a table that all predictions have
+NETWORKS = "the network's input and target"
 CHOICE = "choice of prior and noise"
 NO_FINDINGS = (
     "not in this run: stores that `dims sample` or posterior.sample(store=...) write have it"
@@ -101,6 +93,7 @@ def add_findings(made: Answers, findings: dict[str, Any]) -> None:
 
 def add_predictions(made: Answers, predicted: dict[str, Any]) -> None:
     """Held-out rows, functions and disagreement, as `predicted` has them, and warnings."""
+    _units(made, predicted.get("units") or {})
     _predictions(made, predicted)
     told = [str(line) for line in predicted.get("warnings", [])]
     missing = [str(line) for line in predicted.get("missing", [])]
@@ -186,15 +179,49 @@ def _predictions(made: Answers, predicted: dict[str, Any]) -> None:
     if "held_out" in predicted:
         rows = int(predicted["held_out"])
         made.sections["calibration_note"] = _calibration_note(rows, predicted)
-        made.tables.append(_scores(rows, predicted["scores"]))
+        made.tables.append(scores_table(rows, predicted))
     if "functions" in predicted:
+        own = scale_of(predicted) is not None
         made.sections["functions_note"] = (
             "Thin lines: single draws. Thick line: their mean. Dark band: two standard deviations "
             "of the draws. Light band: the same with the noise. Filled dots: training data. Hollow "
-            "dots: held-out data. Units are those of the network's input and target."
+            f"dots: held-out data. Units are those of {'the table' if own else NETWORKS}."
         )
+    made.tables += confusions_table(predicted.get("classes") or {})
     if "disagreement" in predicted:
-        made.tables.append(_disagreement(predicted["disagreement"]))
+        made.tables.append(disagreement_table(predicted))
+
+
+def _units(made: Answers, units: dict[str, Any]) -> None:
+    """What was predicted, and the noise in its units; files of an earlier version have no units."""
+    names = [str(name) for name in units.get("targets", [])]
+    pairs = list(zip(units.get("mean", []), units.get("scale", []), strict=True))
+    told = ", ".join(names)
+    if len(pairs) == 1:
+        (mean, scale) = (float(number) for number in pairs[0])
+        name = names[0] if names else "target"
+        shown = [in_figures(number, scale) for number in (mean, scale)]
+        told = f"{name}; the network learns ({name} − {shown[0]}) / {shown[1]}"
+        _scale_noise(made, scale)
+    if told:
+        made.facts.insert(0, ["target", told])
+
+
+def _scale_noise(made: Answers, scale: float) -> None:
+    """The noise in the units of the target, wherever it is shown as one number."""
+    for fact in made.facts:
+        if fact[0] == "noise" and isinstance(fact[1], float):
+            own = fact[1] * scale
+            fact[1] = f"{in_figures(own, own)}, which is {fact[1]:.4g} for the network"
+    for point in made.sections.get("evidence", []):
+        if isinstance(point.get("noise_std"), float):
+            point["noise_std"] *= scale
+    for entry in made.tables:
+        labels = [head["label"] for head in entry["columns"]]
+        if entry["id"] == "priors" and "noise" in labels:
+            place = labels.index("noise")
+            for row in entry["rows"]:
+                row[place] = row[place] * scale if isinstance(row[place], float) else row[place]
 
 
 def _calibration_note(rows: int, predicted: dict[str, Any]) -> str:
@@ -204,38 +231,3 @@ def _calibration_note(rows: int, predicted: dict[str, Any]) -> str:
     if predicted.get("weighed"):
         note += " The same rows chose the weights, which flatters the draws a little."
     return note
-
-
-def _scores(rows: int, scores: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    names = [name for name in METRICS if any(name in entry for entry in scores)]
-    columns = [column("answer"), *(METRICS[name] for name in names)]
-    lines = [[str(s["method"]), *(_number(s.get(name)) for name in names)] for s in scores]
-    return table("held-out", "Scores", f"On {rows} held-out rows.", columns, lines)
-
-
-def _number(value: Any) -> float | None:
-    known = isinstance(value, (int, float)) and math.isfinite(value)
-    return float(value) if known else None
-
-
-def _disagreement(found: dict[str, Any]) -> dict[str, Any]:
-    """Rows with the largest disagreement, and the inputs there."""
-    classes, rows, inputs = found["classes"], found["rows"], int(found["inputs"])
-    shown = len(rows[0]) - 5 if rows else 0
-    # Files of an earlier version have no names.
-    names = [str(name) for name in found.get("names", [])] or [f"x{i}" for i in range(shown)]
-    columns = [
-        column("row", "counted from 0, in the order of the data"),
-        column(
-            "disagreement", "mutual information, nats" if classes else "std of the draws' means"
-        ),
-        column("answer", "most probable class" if classes else "mean"),
-        column("1 − confidence") if classes else column("std", "with the noise"),
-        column("target"),
-        *(column(name, "input, as the network sees it") for name in names[:shown]),
-    ]
-    which = "held-out" if found["held_out"] else "training"
-    note = f"The {len(rows)} of {found['of']} {which} rows on which the draws disagree most."
-    if inputs > shown:
-        note += f" The first {shown} of {inputs} inputs are shown."
-    return table(ROWS, "Where draws disagree most", note, columns, rows)

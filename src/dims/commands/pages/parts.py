@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from dims.commands.pages.style import LABELS
 
-__all__ = ["CITATION", "column", "confidence_sets", "motion", "pairs", "table"]
+__all__ = [
+    "CITATION",
+    "column",
+    "confidence_sets",
+    "decimals_of",
+    "in_figures",
+    "motion",
+    "pairs",
+    "table",
+]
 
+MOST_DECIMALS = 6  # smaller numbers are shown with an exponent
 ONE_PER_TIME = ("positions", "loss", "kinetic_energy", "energy")
 
 # The keys of a confidence file; files of version 0.1 have the second names.
@@ -23,16 +34,39 @@ CITATION = """@article{jacobsen2026dims,
 }"""
 
 
-def column(label: str, hint: str = "") -> dict[str, str]:
-    """The head of a column; `hint` is its tooltip."""
-    return {"label": label, "hint": hint}
+def column(label: str, hint: str = "", decimals: int | None = None) -> dict[str, Any]:
+    """The head of a column; `hint` is its tooltip, `decimals` are those of all its numbers."""
+    fixed = {} if decimals is None else {"decimals": decimals}
+    return {"label": label, "hint": hint, **fixed}
+
+
+def decimals_of(values: Sequence[Any]) -> int | None:
+    """Decimals with which numbers show four digits of what they differ by; None for other cells.
+
+    Years such as 2019.354 keep their fractions, and prices such as 201354.7 lose them.
+    """
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    if all(value == round(value) for value in numbers) or len(numbers) < len(values):
+        return None
+    return _decimals(max(numbers) - min(numbers) or abs(numbers[0]))
+
+
+def in_figures(value: float, unit: float) -> str:
+    """A number with four digits of its unit, without an exponent where that is short."""
+    decimals = _decimals(unit)
+    return f"{value:.6g}" if decimals is None or abs(value) >= 1e15 else f"{value:.{decimals}f}"
+
+
+def _decimals(unit: float) -> int | None:
+    found = max(0, 3 - math.floor(math.log10(unit)))
+    return found if found <= MOST_DECIMALS else None
 
 
 def table(
     name: str,
     title: str,
     note: str,
-    columns: Sequence[dict[str, str]],
+    columns: Sequence[dict[str, Any]],
     rows: Sequence[Sequence[Any]],
     filter_by: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -57,7 +91,13 @@ def table(
         "title": title,
         "note": note,
         "columns": list(columns),
-        "rows": [[_shortened(cell) for cell in row] for row in rows],
+        "rows": [
+            [
+                cell if "decimals" in head else _shortened(cell)
+                for head, cell in zip(columns, row, strict=True)
+            ]
+            for row in rows
+        ],
         "filters": [labels.index(name) for name in filter_by if name in labels],
     }
 

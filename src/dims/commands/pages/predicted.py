@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from dims.baselines.row_scores import reliability
+from dims.commands.pages.classes import right_and_wrong
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import rounded
+from dims.commands.pages.units import Units, units_of
 from dims.model.training_data import TrainingData, slice_inputs
 from dims.prediction.predictive import ClassificationPredictive, Predictive
 from dims.sampling.draws import Draws
@@ -24,7 +26,7 @@ MOST_POINTS = 1_000  # points of a picture
 MOST_CURVES = 20
 MOST_FUNCTIONS = 4  # outputs or classes with a picture of their own
 SHOWN_ROWS, SHOWN_INPUTS = 20, 6
-LONGEST_NAME = 40  # characters
+CELL_DIGITS = 10  # of a number in a table, which may be 2019.354 or 1234567.8
 GRID, MARGIN = 161, 0.25  # points of a band, and how far it goes beyond the data
 NETWORK = "network alone"
 
@@ -42,7 +44,8 @@ def predicted(draws: Draws, training: TrainingData, held_out: TrainingData | Non
     Returns:
         A dictionary in JSON's types. What could not be computed is named in `missing`.
     """
-    found: Entry = {"missing": []}
+    units, unused = units_of(draws, training)
+    found: Entry = {"missing": unused, **units.described()}
     if held_out is None:
         found["missing"].append(
             "no held-out rows, so calibration and residuals are not shown: return them as the "
@@ -52,11 +55,11 @@ def predicted(draws: Draws, training: TrainingData, held_out: TrainingData | Non
     rows = _some(training, MOST_TRAINING) if held_out is None else _first(held_out, MOST_ROWS)
     label = LABELS.get(draws.method, draws.method)
     parts: list[Callable[[], Entry]] = [
-        lambda: _disagreement(draws, rows, every, held_out is not None),
-        lambda: _functions(draws, label, training, held_out),
+        lambda: _disagreement(draws, rows, every, held_out is not None, units),
+        lambda: _functions(draws, label, training, held_out, units),
     ]
     if held_out is not None:
-        parts.append(lambda: _held_out(draws, label, rows))
+        parts.append(lambda: _held_out(draws, label, rows, units))
     for part in parts:
         try:
             found |= part()
@@ -76,18 +79,23 @@ def _first(rows: TrainingData, most: int) -> TrainingData:
     return TrainingData(slice_inputs(rows.inputs, slice(most)), rows.targets[:most])
 
 
-def _held_out(draws: Draws, label: str, rows: TrainingData) -> Entry:
+def _held_out(draws: Draws, label: str, rows: TrainingData, units: Units) -> Entry:
     """Scores, calibration and residuals; those of the network alone beside them."""
     theta = draws.map_parameters if draws.mixture is None else draws.mixture.network
     alone = Draws.from_parameters(draws.surface, theta.unsqueeze(0), "map", theta, measure=False)
-    made = {label: draws.predict(rows.inputs), NETWORK: alone.predict(rows.inputs)}
+    each = {label: draws, NETWORK: alone}
+    # Scores of several outputs are means over them, which have no units.
+    scored = Units() if len(units.scale) > 1 else units
+    judged = {name: scored.predict(which, rows.inputs) for name, which in each.items()}
+    truth, rows, inputs = scored.rows(rows).targets, units.rows(rows), rows.inputs
+    made = {name: units.predict(which, inputs) for name, which in each.items()}
     classes = isinstance(made[label], ClassificationPredictive)
     found: Entry = {
         "held_out": len(rows.targets),
         "weighed": draws.mixture is not None and draws.mixture.held_out > 0,
         "scores": [
-            {"method": name, **predictive.metrics(rows.targets)["ensemble"]}
-            for name, predictive in made.items()
+            {"method": name, **predictive.metrics(truth)["ensemble"]}
+            for name, predictive in judged.items()
         ],
     }
     axes = ["confidence", "accuracy"] if classes else ["level of the interval", "coverage"]
@@ -98,35 +106,39 @@ def _held_out(draws: Draws, label: str, rows: TrainingData) -> Entry:
             {"method": name, "confidence": d.promised, "accuracy": d.observed, "inputs": d.rows}
             for name, d in diagrams.items()
         ]
-    return found | _residuals(made[label], rows.targets)
+    answer = made[label]
+    if isinstance(answer, ClassificationPredictive):
+        return found | right_and_wrong(answer, rows.targets, units)
+    return found | _residuals(answer, rows.targets, units)
 
 
-def _residuals(predictive: Predictive, targets: Tensor) -> Entry:
-    """(y − mean)/std against the mean; of classes 1 − p(y), which is 0 for a sure, right answer."""
+def _residuals(predictive: Predictive, targets: Tensor, units: Units) -> Entry:
+    """(y − mean)/std against the mean."""
     mean = predictive.mean.double()
-    if isinstance(predictive, ClassificationPredictive):
-        labels = targets.long().reshape(-1, 1).to(mean.device)
-        missed, sure = 1 - mean.gather(1, labels)[:, 0], mean.max(1).values
-        return {"residuals": [_points("probability missing from the true class", sure, missed)]}
     wanted = targets.reshape(mean.shape).to(mean)
     std = predictive.variance.double().sqrt()
     standard = (wanted - mean) / std
     columns = range(min(mean.shape[1], MOST_FUNCTIONS))
-    names = ["" if mean.shape[1] == 1 else f"output {column}" for column in columns]
+    names = [units.output(column, mean.shape[1]) for column in columns]
     return {
-        "residuals": [_points(n, mean[:, c], standard[:, c]) for c, n in enumerate(names)],
+        "residuals": [
+            {
+                "name": "" if mean.shape[1] == 1 else name,
+                "axis": f"predicted {name or 'mean'}",
+                "x": units.rounded(mean[:MOST_POINTS, column]),
+                "y": rounded(standard[:MOST_POINTS, column]),
+            }
+            for column, name in enumerate(names)
+        ],
         "within_two": float((standard.abs() <= 2).double().mean()),
     }
 
 
-def _points(name: str, x: Tensor, y: Tensor) -> Entry:
-    part = slice(MOST_POINTS)
-    return {"name": name, "x": rounded(x[part]), "y": rounded(y[part])}
-
-
-def _disagreement(draws: Draws, rows: TrainingData, every: int, held_out: bool) -> Entry:
+def _disagreement(
+    draws: Draws, rows: TrainingData, every: int, held_out: bool, units: Units
+) -> Entry:
     """The rows where draws disagree most, with their inputs; `rows` are every so many of them."""
-    predictive = draws.predict(rows.inputs)
+    predictive, rows = units.predict(draws, rows.inputs), units.rows(rows)
     classes = isinstance(predictive, ClassificationPredictive)
     if isinstance(predictive, ClassificationPredictive):
         amount = predictive.mutual_information.double()
@@ -141,33 +153,32 @@ def _disagreement(draws: Draws, rows: TrainingData, every: int, held_out: bool) 
     inputs = rows.inputs.flatten(1) if isinstance(rows.inputs, Tensor) else None
     if inputs is not None and len(inputs) == len(amount):
         columns += list(inputs[:, :SHOWN_INPUTS].T)
-    values = torch.stack([column.cpu().double()[chosen] for column in columns], 1)
+    values = rounded(torch.stack([c.cpu().double()[chosen] for c in columns], 1), CELL_DIGITS)
+    if classes and units.classes:
+        for line in values:
+            line[1], line[3] = (units.label(int(line[place])) for place in (1, 3))
+    count = 0 if inputs is None else inputs.shape[1]
+    names = units.inputs or [f"x{place}" for place in range(count)]
     return {
         "disagreement": {
             "classes": classes,
             "held_out": held_out,
             "rows": [
-                [every * row, *line]
-                for row, line in zip(chosen.tolist(), rounded(values), strict=True)
+                [every * row, *line] for row, line in zip(chosen.tolist(), values, strict=True)
             ],
-            "inputs": 0 if inputs is None else inputs.shape[1],
-            "names": _names(draws, 0 if inputs is None else inputs.shape[1]),
+            "inputs": count,
+            "names": names[:SHOWN_INPUTS],
             "of": len(amount),
         }
     }
 
 
-def _names(draws: Draws, count: int) -> list[str]:
-    """Names of the first inputs: `input_names` of the network, or x0, x1, … where it has none."""
-    given = getattr(getattr(draws.surface, "given", None), "input_names", None)
-    names: list[object] = [f"x{place}" for place in range(count)]
-    if isinstance(given, (list, tuple)) and len(given) == count:
-        names = list(given)
-    return [str(name)[:LONGEST_NAME] for name in names[:SHOWN_INPUTS]]
-
-
 def _functions(
-    draws: Draws, label: str, training: TrainingData, held_out: TrainingData | None
+    draws: Draws,
+    label: str,
+    training: TrainingData,
+    held_out: TrainingData | None,
+    units: Units,
 ) -> Entry:
     """Mean and bands along the input, where there is one."""
     inputs = training.inputs
@@ -177,41 +188,45 @@ def _functions(
     low, high = float(inputs.min()), float(inputs.max())
     margin = MARGIN * (high - low) or 1.0
     grid = torch.linspace(low - margin, high + margin, GRID, dtype=torch.float64).to(inputs)
-    predictive = draws.predict(grid.reshape(-1, *inputs.shape[1:]))
+    predictive = units.predict(draws, grid.reshape(-1, *inputs.shape[1:]))
     classes = isinstance(predictive, ClassificationPredictive)
     count = predictive.mean.shape[1]
     shown = [1] if classes and count == 2 else range(min(count, MOST_FUNCTIONS))
-    what = "class" if classes else "output"
+    names = [f"class {units.label(c)}" if classes else units.output(c, count) for c in shown]
     step = max(1, len(predictive.samples) // MOST_CURVES)
     outer = predictive.epistemic if classes else predictive.variance
     functions = [
         {
-            "method": label if count == 1 else f"{label} ({what} {column})",
-            "curves": rounded(predictive.samples[::step, :, column]),
-            "mean": rounded(predictive.mean[:, column]),
+            "method": label if count == 1 else f"{label} ({name})",
+            "curves": units.rounded(predictive.samples[::step, :, column]),
+            "mean": units.rounded(predictive.mean[:, column]),
             "std": rounded(outer[:, column].sqrt()),
             "inner": None if classes else rounded(predictive.epistemic[:, column].sqrt()),
         }
-        for column in shown
+        for column, name in zip(shown, names, strict=True)
     ]
     sets = {"train": training, "gap": held_out}
     points = {
-        name: _dots(_some(rows, MOST_POINTS), shown[0] if classes else None)
+        name: _dots(_some(rows, MOST_POINTS), shown[0] if classes else None, units)
         for name, rows in sets.items()
         if rows is not None
     }
     title = "probability of the class" if classes else "target"
+    if count == 1 and units.targets:
+        (title,) = units.targets
     return {
         "functions": functions,
-        "grid": rounded(grid.reshape(-1)),
+        "grid": rounded(grid.reshape(-1), CELL_DIGITS),
         "points": points,
-        "function_axes": ["input", title],
+        "function_axes": [units.inputs[0] if units.inputs else "input", title],
     }
 
 
-def _dots(rows: TrainingData, label: int | None) -> Any:
+def _dots(rows: TrainingData, label: int | None, units: Units) -> Any:
     """Pairs of input and target; of classes 1 for the shown one."""
+    rows = units.rows(rows)
     targets = rows.targets.reshape(len(rows.targets), -1)[:, 0]
     heights = targets.double() if label is None else (targets == label).double()
     assert isinstance(rows.inputs, Tensor)
-    return rounded(torch.stack([rows.inputs.reshape(-1).double(), heights], 1))
+    inputs = rows.inputs.reshape(-1).double()
+    return rounded(torch.stack([inputs, heights], 1), CELL_DIGITS)

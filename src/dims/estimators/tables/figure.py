@@ -18,6 +18,9 @@ __all__ = ["picture"]
 
 GREEN, RED = "#009E73", "#D55E00"
 WIDE = 105  # letters of a line of the title
+BINS = 10  # of the probability of the predicted class
+MOST_CLASSES = 8  # in a table of classes by classes
+LONGEST = 14  # letters of a class
 
 
 def picture(
@@ -35,32 +38,68 @@ def picture(
     """
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
     single = known.inputs.shape[1] == 1 and known.inputs.dtypes.iloc[0].kind == "f"
+    classes = [str(label) for label in getattr(model[-1], "classes_", [])]
+    beside = 2 <= len(classes) <= MOST_CLASSES
+    figure, axes = plt.subplots(
+        1, 1 + beside, figsize=(7, 4.5), layout="constrained", squeeze=False
+    )
+    axis = axes[0, 0]
     if not isinstance(model[-1], DimsRegressor):
         _show_classes(axis, model, held_out)
+        if beside:
+            _show_confusions(axes[0, 1], model, held_out, classes)
     elif single:
         _show_curve(axis, model, known, held_out, target)
     else:
         _show_rows(axis, model, held_out, target)
     # Columns of numbers keep their spaces; only longer lines are wrapped.
     lines = [p for line in title.splitlines() for p in ([line], wrap(line, WIDE))[len(line) > WIDE]]
-    axis.set_title("\n".join(lines), fontsize=7, loc="left", parse_math=False, family="monospace")
+    figure.suptitle(
+        "\n".join(lines), x=0.01, ha="left", fontsize=7, parse_math=False, family="monospace"
+    )
     axis.legend()
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
 def _show_classes(axis: Any, model: Pipeline, held_out: Table) -> None:
-    """The uncertainty of each row, coloured by whether the prediction is right."""
+    """How many rows are right and wrong, by the probability of their predicted class."""
     features = model[:-1].transform(held_out.inputs)
-    entropy = -model[-1].score_samples(features)
-    order = np.argsort(entropy)
-    right = (model[-1].predict(features) == held_out.target)[order]
-    for flag, name, colour in ((True, "right", GREEN), (False, "wrong", RED)):
-        rows = np.flatnonzero(right == flag)
-        axis.bar(rows, entropy[order][rows], color=colour, label=name)
-    axis.set(xlabel="held-out rows, most certain first", ylabel="uncertainty (entropy, nats)")
+    sure = model[-1].predict_proba(features).max(axis=1)
+    right = model[-1].predict(features) == held_out.target
+    edges = np.linspace(0, 1, BINS + 1)
+    counts = [np.histogram(sure[right == flag], edges)[0] for flag in (False, True)]
+    middles, total = (edges[:-1] + edges[1:]) / 2, counts[0] + counts[1]
+    how = {"width": 0.96 / BINS, "edgecolor": "none"}
+    axis.bar(middles, counts[0], color=RED, label="wrong", **how)
+    axis.bar(middles, counts[1], bottom=counts[0], color=GREEN, label="right", **how)
+    for middle, wrong, rows in zip(middles, counts[0], total, strict=True):
+        if rows:  # the number stands above its bar: one wrong row of many has no height
+            axis.text(middle, rows, wrong, color=RED, ha="center", va="bottom", fontsize=8)
+    low = edges[np.flatnonzero(total)[0]]
+    axis.set(xlim=(low, 1), ylim=(0, 1.08 * total.max()), xlabel="probability of the prediction")
+    axis.set(ylabel="held-out rows (number: wrong ones)")
+
+
+def _show_confusions(axis: Any, model: Pipeline, held_out: Table, classes: list[str]) -> None:
+    """How many rows of each class were taken for which; colours are shares of the class."""
+    predicted = model[-1].predict(model[:-1].transform(held_out.inputs))
+    # A held-out class that no training row had is left out: the estimator has no name for it.
+    place = {label: number for number, label in enumerate(classes)}
+    counts = np.zeros((len(classes), len(classes)), dtype=int)
+    for true, answer in zip(held_out.target, predicted, strict=True):
+        if str(true) in place:
+            counts[place[str(true)], place[str(answer)]] += 1
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axis.imshow(shares, cmap="Greens", vmin=0, vmax=1, aspect="auto")
+    for (row, column), count in np.ndenumerate(counts):
+        dark = shares[row, column] > 0.6
+        axis.text(column, row, count, color="w" if dark else "k", ha="center", va="center")
+    short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes]
+    axis.set_xticks(range(len(classes)), short, rotation=30, ha="right", parse_math=False)
+    axis.set_yticks(range(len(classes)), short, parse_math=False)
+    axis.set(xlabel="prediction", ylabel="true class")
 
 
 def _show_curve(axis: Any, model: Pipeline, known: Table, held_out: Table, target: str) -> None:

@@ -23,12 +23,14 @@ def as_problem(model: Pipeline, known: Table, held_out: Table) -> tuple[nn.Modul
 
     Returns:
         Network, training data, likelihood and held-out rows, all in the network's units: a target
-        of regression is standardised, classes are numbered. `input_names` of the network has the
-        names of the columns, which `dims report` shows.
+        of regression is standardised, classes are numbered. Attributes of the network have the
+        names of the columns, and mean and scale of the target or the labels of the classes;
+        `dims report` shows these.
     """
     prepare, estimator = model[:-1], model[-1]
     features = prepare.fit_transform(known.inputs)
     network, rows, likelihood = estimator.train(features, known.target)
     network.input_names = input_names(model[0])
+    network.target_names = [known.target_name]
     unseen = estimator.rows_for_network(prepare.transform(held_out.inputs), held_out.target)
     return network, rows, likelihood, unseen

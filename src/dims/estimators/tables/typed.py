@@ -39,6 +39,7 @@ class Table(Shown):
         text: All columns but the target as they are in the file, identifiers included.
         format: How the file is written.
         notes: What was found that a person should know, one sentence each.
+        target_name: What the column of the target is called.
     """
 
     inputs: pd.DataFrame
@@ -47,6 +48,7 @@ class Table(Shown):
     text: pd.DataFrame
     format: Format
     notes: list[str] = field(default_factory=list)
+    target_name: str = "target"
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -108,7 +110,8 @@ class Table(Shown):
             np.concatenate(pair)[order]
             for pair in ([self.target, other.target], [self.lines, other.lines])
         )
-        return Table(inputs, target, lines, text, self.format, [*self.notes, *other.notes])
+        notes = [*self.notes, *other.notes]
+        return Table(inputs, target, lines, text, self.format, notes, self.target_name)
 
     def _rows(self, chosen: np.ndarray) -> Table:
         return Table(
@@ -117,6 +120,7 @@ class Table(Shown):
             self.lines[chosen],
             self.text[chosen],
             self.format,
+            target_name=self.target_name,
         )
 
 
@@ -170,7 +174,8 @@ def read(
         raise TableError(f"{target!r} has {kinds} different values in {known.sum()} rows{hint}")
     inputs = _inputs(text, columns, notes)
     cells = text.cells.drop(columns=target)
-    return Table(inputs[known], answers[known], text.lines[known], cells[known], text.format, notes)
+    kept = (inputs[known], answers[known], text.lines[known], cells[known])
+    return Table(*kept, text.format, notes, target)
 
 
 def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:

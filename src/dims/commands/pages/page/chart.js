@@ -36,11 +36,21 @@ function logTicks(low, high) {
   return finer.length > 1 ? finer : linearTicks(low, high, 4).filter((tick) => tick > 0);
 }
 
+function crowded(place) {
+  const [first, second] = place.ticks;
+  const letters = Math.max(...place.ticks.map((tick) => tickText(tick).length));
+  return second !== undefined && place(second) - place(first) < 7 * letters + 8;
+}
+
 function makeScale([low, high], [start, end], log = false) {
   const bend = log ? Math.log10 : (value) => value;
   const a = bend(low), b = bend(high);
   const place = (value) => start + ((end - start) * (bend(value) - a)) / (b - a);
   place.ticks = log ? logTicks(low, high) : linearTicks(low, high);
+  // Ticks along the foot stand side by side: fewer of them where their numbers are long.
+  for (let most = 4; end > start && !log && most > 1 && crowded(place); most--) {
+    place.ticks = linearTicks(low, high, most);
+  }
   return place;
 }
 
@@ -54,29 +64,43 @@ function linePath(xs, ys, x, y, log) {
   return text;
 }
 
+// Ticks keep all their digits, because those of 2019.2 and 2019.4 or of 1000010 tell them apart.
+function tickText(tick) {
+  const size = Math.abs(tick);
+  return size === 0 || (size >= 1e-3 && size < 1e9) ? String(tick) : format(tick);
+}
+
+// A name of a column can be longer than its axis.
+function axisName(name, pixels) {
+  const most = Math.max(8, Math.floor(pixels / 6.6));
+  return name.length <= most ? [name] : [`${name.slice(0, most - 1)}…`, svg("title", {}, name)];
+}
+
 // A frame with axes. `inside` clips its content and uses the pixels of the whole chart.
 function chart(host, width, options) {
   const height = options.height ?? Math.min(360, Math.max(220, width * 0.55));
   const pad = { left: 58, right: 12, top: 10, bottom: 42 };
-  const x = makeScale(options.xRange, [pad.left, width - pad.right]);
   const y = makeScale(options.yRange, [height - pad.bottom, pad.top], options.log);
+  pad.left = Math.max(pad.left, 32 + 7 * Math.max(0, ...y.ticks.map((tick) => tickText(tick).length)));
+  const x = makeScale(options.xRange, [pad.left, width - pad.right]);
   const node = svg("svg", { width, height, role: "img", "aria-label": options.label });
   for (const tick of y.ticks) {
     node.append(
       svg("line", { class: "rule", x1: pad.left, x2: width - pad.right, y1: y(tick), y2: y(tick) }),
-      svg("text", { x: pad.left - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick)));
+      svg("text", { x: pad.left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
   }
   for (const tick of x.ticks) {
     node.append(svg("text",
-      { x: x(tick), y: height - pad.bottom + 16, "text-anchor": "middle" }, format(tick)));
+      { x: x(tick), y: height - pad.bottom + 16, "text-anchor": "middle" }, tickText(tick)));
   }
   const foot = height - pad.bottom;
   node.append(
     svg("line", { class: "axis", x1: pad.left, x2: width - pad.right, y1: foot, y2: foot }),
-    svg("text", { x: (pad.left + width) / 2, y: height - 6, "text-anchor": "middle" }, options.xLabel),
+    svg("text", { x: (pad.left + width) / 2, y: height - 6, "text-anchor": "middle" },
+      ...axisName(options.xLabel, width - pad.left)),
     svg("text", {
       x: 12, y: foot / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${foot / 2})`,
-    }, options.yLabel));
+    }, ...axisName(options.yLabel, foot)));
   const box = [pad.left, pad.top, width - pad.left - pad.right, foot - pad.top];
   const inside = svg("svg", {
     x: box[0], y: box[1], width: box[2], height: box[3], viewBox: box.join(" "), overflow: "hidden",

@@ -28,6 +28,7 @@ function format(value) {
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
   const size = Math.abs(value);
+  if (size >= 1e4 && size < 1e6) return String(Math.round(value));
   if (size >= 1e-3 && size < 1e6) return String(Number(value.toPrecision(4)));
   return value.toExponential(2).replace(/\.?0+e/, "e");
 }

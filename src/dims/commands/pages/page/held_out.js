@@ -1,6 +1,7 @@
 "use strict";
 // Held-out rows, the evidence of the prior, and what counts in the answer.
 
+// Files of an earlier version have one dot for each row of classes too; later ones count (classes.js).
 function residualsSection(run) {
   return el("div", { class: run.residuals.length > 1 ? "grid" : "wide" }, ...run.residuals.map((part) => {
     const host = el("div"), classes = run.within_two === undefined;
@@ -8,7 +9,7 @@ function residualsSection(run) {
       const high = Math.max(3, ...part.y.filter((v) => v !== null).map(Math.abs)) * 1.08;
       const frame = chart(host, Math.min(width, 560), {
         height: 320, xRange: padded(extent(part.x)), yRange: classes ? [-0.04, 1.04] : [-high, high],
-        xLabel: classes ? "confidence" : "predicted mean",
+        xLabel: classes ? "confidence" : part.axis ?? "predicted mean",
         yLabel: classes ? "1 − p of the true class" : "residual / standard deviation",
         label: `residuals of ${part.x.length} held-out rows`,
       });
@@ -57,13 +58,14 @@ function weightsSection(run) {
   const host = el("div"), names = Object.keys(run.weights), line = 26;
   const most = Math.max(...Object.values(run.weights));
   whenSized(host, (width) => {
-    const left = 84, span = Math.min(width, 560) - left - 52, height = line * names.length + 4;
+    const longest = Math.max(...names.map((name) => name.length)), left = Math.min(130, Math.max(84, 14 + 7 * longest));
+    const span = Math.min(width, 560) - left - 52, height = line * names.length + 4;
     const node = svg("svg", { width, height, role: "img", "aria-label": "weights in the answer" });
     names.forEach((name, i) => {
       const weight = run.weights[name], length = (span * weight) / most, y = line * i + 4;
       const bar = svg("rect", { x: left, y, width: Math.max(1, length), height: line - 8, rx: 3 });
       bar.style.fill = name === "network" ? "var(--map)" : colourOf(run.method);
-      node.append(bar, svg("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, name),
+      node.append(bar, svg("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, ...axisName(name, left - 14)),
         svg("text", { x: left + length + 6, y: y + 14 }, weight.toFixed(2)));
     });
     host.replaceChildren(node);

@@ -24,7 +24,8 @@ const RUN_SECTIONS = [
       "Filled dots: training data. Hollow dots: held-out data."],
   ["calibration", "Calibration", (run) => run.calibration, calibrationSection, (run) => run.calibration_note ??
     "Accuracy of the ensemble predictive on test points in ten confidence bins, with 95 % intervals. The diagonal is perfect."],
-  ["residuals", "Residuals", (run) => run.residuals, residualsSection, residualsNote],
+  ["residuals", "Residuals", (run) => !run.classes && run.residuals, residualsSection, residualsNote],
+  ["classes", "Right and wrong answers", (run) => run.classes?.right, classesSection, classesNote],
   ["weights", "What counts in the answer", (run) => run.weights && Object.keys(run.weights), weightsSection,
     (run) => run.weights_note],
   ["evidence", "Prior and noise", (run) => run.evidence, evidenceSection, (run) => run.evidence_note],
@@ -49,7 +50,7 @@ function section(id, title, note, content) {
 }
 
 // What a run predicts and why comes before its tables; the rest follows them.
-const ANSWERS = ["functions", "calibration", "residuals", "weights", "evidence"];
+const ANSWERS = ["functions", "calibration", "residuals", "classes", "weights", "evidence"];
 
 function runSections(run, wanted = () => true) {
   return RUN_SECTIONS.filter(([id, , has]) => wanted(id) && has(run)?.length)

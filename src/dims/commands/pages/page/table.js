@@ -10,6 +10,9 @@ function compareCells(a, b) {
   return String(a).localeCompare(String(b));
 }
 
+const cellText = (cell, { decimals }) =>
+  decimals === undefined || typeof cell !== "number" ? format(cell) : cell.toFixed(decimals);
+
 function dataTable(data) {
   const state = { column: null, down: false, wanted: new Map(), shown: ROWS_AT_ONCE };
   const numbers = data.columns.map((_, i) => data.rows.some((row) => typeof row[i] === "number"));
@@ -38,7 +41,7 @@ function dataTable(data) {
     heads.forEach((head, i) => head.setAttribute("aria-sort",
       state.column !== i ? "none" : state.down ? "descending" : "ascending"));
     body.replaceChildren(...rows.slice(0, state.shown).map((row) => el("tr", {},
-      ...row.map((cell, i) => el("td", { class: numbers[i] ? "number" : null }, format(cell))))));
+      ...row.map((cell, i) => el("td", { class: numbers[i] ? "number" : null }, cellText(cell, data.columns[i]))))));
     count.textContent = `${rows.length} of ${data.rows.length} rows`;
     more.hidden = rows.length <= state.shown;
   }
