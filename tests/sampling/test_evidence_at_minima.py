@@ -232,3 +232,36 @@ def test_words_that_mean_nothing_are_refused() -> None:
         dims.fit(model, (x, y), "regression", tune="best")
     with pytest.warns(dims.NotAMinimumWarning, match="refine=True walks"):
         dims.fit(model, (x, y), "regression", tune=False)
+
+
+def noisy_sine(seed: int) -> tuple[nn.Module, Tensor, Tensor]:
+    """The example of the README: twenty points with a noise of 0.2, in float32."""
+    torch.manual_seed(seed)
+    x = torch.linspace(-1, 1, 20).unsqueeze(-1)
+    y = torch.sin(3 * x) + 0.2 * torch.randn(20, 1)
+    model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(500):
+        optimiser.zero_grad()
+        (model(x) - y).square().mean().backward()
+        optimiser.step()
+    return model, x, y
+
+
+def test_the_curvature_of_a_walk_is_that_of_its_end() -> None:
+    model, x, y = noisy_sine(7)
+    weak, strong = (dims.LossSurface(model, (x, y), dims.Gaussian(0.2), d) for d in (0.4, 1.0))
+    start = walk_down(weak, weak.initial, fit_curvature).theta
+    walk = walk_down(strong, start, fit_curvature, tolerance=1.0)
+    assert walk.curvatures == 2  # of the last step alone, a long one, and of the end
+    assert not torch.equal(walk.theta, start)
+    assert torch.equal(walk.curvature.dense(), fit_curvature(strong, walk.theta).dense())
+
+
+@pytest.mark.parametrize("seed", [7, 26])
+def test_the_noise_of_a_small_regression_is_not_ten_times_too_large(seed: int) -> None:
+    """With the curvature of another place, leverages were above one, and σ was 3.1 and 0.8."""
+    model, x, y = noisy_sine(seed)
+    posterior = dims.fit(model, (x, y), "regression", progress=False)
+    assert posterior.noise_std is not None
+    assert 0.1 < posterior.noise_std < 0.4

@@ -28,6 +28,7 @@ TOLERANCE = 0.05  # nats
 TOLERANCE_PER_POINT = 2e-4  # nats: differences that matter grow with the data, and so do walks
 MOST_STEPS = 60
 TRIES = 12  # dampings of one step
+NEGLIGIBLE = 0.01  # of the tolerance: such a promise is not worth another curvature
 NO_DAMPING = 0.01  # prior precisions: less than this is none
 
 
@@ -66,14 +67,16 @@ def walk_down(
     smallest = float(prior.double().mean())  # what a first damping is worth
     damping, harder = 0.0, 2.0
     here = Place.at(surface, theta)
-    evaluations, steps = 1, 0
+    evaluations, steps, last_step = 1, 0, False
     while True:
         curvature = fit_at(surface, here.theta)
         precision = curvature.precision(prior)
         whole = precision.solve(here.gradient)
-        arrived = 0.5 * here.slope(whole) <= tolerance * scale
-        if arrived or steps == most_steps:
+        promised = 0.5 * here.slope(whole) / (tolerance * scale)
+        arrived = promised <= 1
+        if steps == most_steps or (arrived and (last_step or promised <= NEGLIGIBLE)):
             break
+        last_step = arrived  # one more: on a quadratic loss it ends at the minimum
         moved = False
         for _ in range(TRIES):
             if damping:
@@ -94,14 +97,7 @@ def walk_down(
             break
         here, used = follow(surface, [here, trial], precision.solve, 0.5 * tolerance * scale)
         evaluations += used
-    theta, loss = here.theta, here.loss
-    if arrived:  # the last step is computed already; on a quadratic loss it ends at the minimum
-        trial_loss = float(surface.value((theta - whole).unsqueeze(0))[0])
-        evaluations += 1
-        if trial_loss < loss:
-            theta, loss = theta - whole, trial_loss
-            curvature = fit_at(surface, theta)  # leverages above 1 if it were that of before
-    return Walk(theta, loss, curvature, arrived, evaluations, steps + 1)
+    return Walk(here.theta, here.loss, curvature, arrived, evaluations, steps + 1)
 
 
 def _usual_tolerance(surface: LossSurface) -> float:
