@@ -28,7 +28,7 @@ from dims.sampling.fit import fit
 from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import DiMS, Sampler
 
-__all__ = ["Checked", "DimsEstimator"]
+__all__ = ["Checked", "DimsEstimator", "Trained"]
 
 Self = TypeVar("Self", bound="DimsEstimator")
 
@@ -48,7 +48,7 @@ class Checked(NamedTuple):
     task: str
 
 
-class _Trained(NamedTuple):
+class Trained(NamedTuple):
     """A trained network, what it has seen, and rows that it has not."""
 
     network: nn.Module
@@ -241,7 +241,7 @@ class DimsEstimator(BaseEstimator):
     def _targets_for_network(self, y: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _trained(self, given: Checked) -> _Trained:
+    def _trained(self, given: Checked) -> Trained:
         """A trained network, the rows that it has seen, and those to weigh its draws by."""
         check_integer("epochs", self.epochs, lowest=0)
         check_integer("draws", self.draws)
@@ -260,7 +260,7 @@ class DimsEstimator(BaseEstimator):
         self._train(network, inputs, answers, resolve_likelihood(given.task, given.outputs), rows)
         kept = torch.cat([rows.training, rows.length])
         unseen = (inputs[rows.judging], answers[rows.judging]) if len(rows.judging) else None
-        return _Trained(network, inputs[kept], answers[kept], given.task, unseen, draw_seed)
+        return Trained(network, inputs[kept], answers[kept], given.task, unseen, draw_seed)
 
     def _sample(self, seed: int) -> None:
         motion = {name: getattr(self, name) for name in SAMPLER_SETTINGS}
