@@ -8,7 +8,8 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor, nn
 
 from dims.estimators import DimsRegressor
-from dims.estimators.base import SAMPLER_SETTINGS, DimsEstimator, Trained
+from dims.estimators.base import SAMPLER_SETTINGS, DimsEstimator
+from dims.estimators.given import Trained
 from dims.estimators.tables.evaluation import FEWEST_TO_JUDGE_BY
 from dims.estimators.tables.preparation import input_names
 from dims.estimators.tables.typed import Table
