@@ -276,7 +276,7 @@ def read_as_init_does(path: Path) -> tables.Table:
     [
         ("", "is empty"),
         (" \n\n", "is empty"),
-        ("a\n1\n", "has one column"),
+        ("a\n1\n", "first line of .* is one column, 'a'; put one of , ; . or a tab between"),
         ("a,a\n1,2\n", "name every column once; it has 'a' more than once"),
         ("1,2\n3,4\n", "has numbers; it must name the columns"),
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, and the first line 2"),

@@ -255,3 +255,35 @@ def test_the_sentence_says_which_to_take() -> None:
     tied = Comparison("regression", [network_scores, slow, close]).recommendation()
     assert "Not significantly different from it: swag" in tied
     assert "takes 2 s where dims takes 50 s" in tied
+
+
+def test_scores_are_in_the_units_that_targets_had() -> None:
+    """p(y) of y = s·z is p(z)/s, and errors are s times those of z; for each of two outputs."""
+    torch.manual_seed(0)
+    model = nn.Linear(2, 2).double().eval()
+    rows = [(rows_of(seed, 12)[0], rows_of(seed + 10, 12)[0]) for seed in range(3)]
+    given: dict[str, Any] = {"validation": rows[1], "test": rows[2], "methods": ()}
+    one, other = (
+        dims.compare(model, rows[0], "regression", **given, target_scale=scale, progress=False)
+        for scale in (1.0, 2000.0)
+    )
+    wider = [each + 2 * math.log(2000) for each in one["network"].nll]
+    assert other["network"].nll == pytest.approx(wider)
+    assert other["network"].error == pytest.approx([4e6 * e for e in one["network"].error])
+    assert f"{other.error('network').value:,.0f}" in str(other)
+    with pytest.raises(ValueError, match="target_scale: 2 has no meaning for classification"):
+        dims.compare(network(), **GIVEN, target_scale=2)
+    with pytest.raises(ValueError, match="target_scale"):
+        dims.compare(model, rows[0], "regression", **given, target_scale=0)
+
+
+def test_another_scale_is_another_comparison(tmp_path: Path) -> None:
+    """And none is that of folders of earlier versions, which knew no scale."""
+    model = nn.Linear(2, 1).double().eval()
+    rows = [(rows_of(seed, 12)[0], rows_of(seed, 12)[0][:, :1]) for seed in range(3)]
+    given: dict[str, Any] = {"validation": rows[1], "test": rows[2], "methods": ()}
+    given |= {"store": tmp_path / "all", "progress": False}
+    dims.compare(model, rows[0], "regression", **given)
+    assert "target_scale" not in (tmp_path / "all" / "comparison.json").read_text()
+    with pytest.raises(dims.StoreError, match="another comparison"):
+        dims.compare(model, rows[0], "regression", **given, target_scale=3.0)

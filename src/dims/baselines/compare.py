@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -18,7 +19,7 @@ from dims.baselines.contestants import CONTESTANTS, Contest
 from dims.baselines.row_scores import error_rows, nll_rows, reliability
 from dims.errors import StoreError
 from dims.model.likelihoods import Likelihood
-from dims.model.shapes import check_integer
+from dims.model.shapes import check_integer, check_positive
 from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
 from dims.sampling.draws.unseen import checked_unseen
@@ -47,6 +48,7 @@ def compare(
     members: int = 5,
     sampler: str | Sampler = "dims",
     curvature: str = "full",
+    target_scale: float = 1.0,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[float], None] = True,
@@ -69,6 +71,7 @@ def compare(
         members: Members of the ensemble.
         sampler: What "dims" samples with, such as `dims.DiMS(friction=0.5)`.
         curvature: As in `dims.fit`.
+        target_scale: What you divided the targets of a regression by: scores are in their units.
         seed: Of everything random.
         store: Folder that keeps finished methods; the same call goes on after an interruption.
         progress: Show a bar in a terminal, or a function to call with the part that is done.
@@ -84,22 +87,28 @@ def compare(
         >>> print(dims.compare(model, (x, y), "regression", validation=(xv, yv), test=(xt, yt)))
     """
     names, surface = _check_methods(methods), LossSurface(model, data, likelihood)
-    _refuse_positions(surface)
+    scale = _check_scale(target_scale, surface)
     rows, judged = checked_unseen(validation, surface), checked_unseen(test, surface, "test")
     draws, members = check_integer("draws", draws), check_integer("members", members)
-    how = (draws, sampler, curvature, members, seed)
-    contest = Contest(model, data, likelihood, rows, surface, *how)
-    kept = None if store is None else _Kept(Path(store), _manifest(contest, judged, ood))
+    made = Contest(model, data, likelihood, rows, surface, draws, sampler, curvature, members, seed)
+    kept = None if store is None else _Kept(Path(store), _manifest(made, judged, ood, scale))
     with part_reporter(progress, "comparing") as report:
-        found = _all_scores(names, contest, judged, ood, kept, report)
-    return Comparison(surface.likelihood.task, found)
+        scores = _all_scores(names, made, _Test(judged, ood, scale), kept, report)
+        return Comparison(surface.likelihood.task, scores)
+
+
+class _Test(NamedTuple):
+    """What is scored, and in which units."""
+
+    rows: TrainingData
+    ood: Any
+    scale: float
 
 
 def _all_scores(
     names: list[str],
     contest: Contest,
-    test: TrainingData,
-    ood: Any,
+    test: _Test,
     kept: _Kept | None,
     report: Callable[[float], None],
 ) -> list[MethodScores]:
@@ -109,7 +118,7 @@ def _all_scores(
         report(number / len(names))
         scores = None if kept is None else kept.read(name)
         if scores is None:
-            scores = _scored(name, contest, test, ood)
+            scores = _scored(name, contest, test)
             if name == "network" and scores.problem:  # what all others are compared with
                 raise ValueError(f"model: its test rows cannot be scored ({scores.problem})")
             if kept is not None:
@@ -135,7 +144,17 @@ def _refuse_positions(surface: LossSurface) -> None:
         )
 
 
-def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> MethodScores:
+def _check_scale(scale: Any, surface: LossSurface) -> float:
+    _refuse_positions(surface)
+    checked = check_positive("target_scale", scale)
+    if checked != 1 and surface.likelihood.task != "regression":
+        raise ValueError(
+            f"target_scale: {checked:g} has no meaning for {surface.likelihood.task}; leave it out"
+        )
+    return checked
+
+
+def _scored(name: str, contest: Contest, test: _Test) -> MethodScores:
     """One method; its warnings become notes, and its failure takes no other method along."""
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -143,7 +162,7 @@ def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> Method
         try:
             made = CONTESTANTS[name](contest)
             seconds = time.perf_counter() - began
-            scores = _scores(name, made, seconds, test, ood)
+            scores = _scores(name, made, seconds, test)
         except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
             reason = " ".join(str(error).split())
             scores = MethodScores(name, time.perf_counter() - began, problem=reason)
@@ -151,20 +170,24 @@ def _scored(name: str, contest: Contest, test: TrainingData, ood: Any) -> Method
     return replace(scores, notes=list(notes))
 
 
-def _scores(name: str, made: Draws, seconds: float, test: TrainingData, ood: Any) -> MethodScores:
-    predictive = made.predict(test.inputs)
-    ensemble = predictive.metrics(test.targets)["ensemble"]
+def _scores(name: str, made: Draws, seconds: float, test: _Test) -> MethodScores:
+    targets = test.rows.targets
+    predictive = made.predict(test.rows.inputs)
+    ensemble = predictive.metrics(targets)["ensemble"]
     detected = None
-    if ood is not None:
-        scores = predictive.ood_metrics(made.predict(ood))["ensemble"]
+    if test.ood is not None:
+        scores = predictive.ood_metrics(made.predict(test.ood))["ensemble"]
         detected = next(iter(scores.values()))
-    diagram = reliability(predictive, test.targets)
+    diagram = reliability(predictive, targets)
+    # p(y) of a target y = s·z is p(z)/s in each output.
+    outputs = targets[0].numel() if test.scale != 1 else 0
+    nll = nll_rows(predictive, targets) + outputs * math.log(test.scale)
     mixture = made.mixture
     return MethodScores(
         method=name,
         seconds=seconds,
-        nll=nll_rows(predictive, test.targets).tolist(),
-        error=error_rows(predictive, test.targets).tolist(),
+        nll=nll.tolist(),
+        error=(error_rows(predictive, targets) * test.scale**2).tolist(),
         calibration=ensemble.get("ece", ensemble.get("coverage")),
         ood=detected,
         promised=diagram.promised,
@@ -174,7 +197,7 @@ def _scores(name: str, made: Draws, seconds: float, test: TrainingData, ood: Any
     )
 
 
-def _manifest(contest: Contest, test: TrainingData, ood: Any) -> dict[str, Any]:
+def _manifest(contest: Contest, test: TrainingData, ood: Any, scale: float) -> dict[str, Any]:
     """What the results depend on."""
     surface = contest.surface
     sets = {"validation": contest.validation, "test": test}
@@ -195,7 +218,7 @@ def _manifest(contest: Contest, test: TrainingData, ood: Any) -> dict[str, Any]:
         "curvature": contest.curvature,
         "seed": contest.seed,
         "fingerprints": prints,
-    }
+    } | ({} if scale == 1 else {"target_scale": scale})  # folders of earlier versions go on
 
 
 class _Kept:

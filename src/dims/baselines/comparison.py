@@ -162,16 +162,17 @@ class Comparison(Shown):
     def __str__(self) -> str:
         classes = self.task == "classification"
         names = ("accuracy", "ECE") if classes else ("RMSE", "95% cov.")
+        other = 11 if any(scores.ood is not None for scores in self.done) else 0
         lines = [
             f"{'method':<14}{'NLL':>8}{'95 % interval':>20}{names[0]:>10}{names[1]:>10}"
-            f"{'OOD AUROC':>11}{'seconds':>9}"
+            f"{'OOD AUROC' if other else '':>{other}}{'seconds':>9}"
         ]
         for scores in sorted(self.done, key=lambda s: _mean(s.nll)):
             nll, error = self.nll(scores.method), self.error(scores.method)
             span = f"[{nll.low:.3f}, {nll.high:.3f}]"
             lines.append(
-                f"{scores.method:<14}{nll.value:>8.3f}{span:>20}{error.value:>10.3f}"
-                f"{_number(scores.calibration):>10}{_number(scores.ood):>11}{scores.seconds:>9.3g}"
+                f"{scores.method:<14}{nll.value:>8.3f}{span:>20}{_number(error.value):>10}"
+                f"{_number(scores.calibration):>10}{_number(scores.ood):>{other}}{scores.seconds:>9.3g}"
             )
         lines += [f"{s.method:<14}no result: {s.problem}" for s in self.methods if s.problem]
         notes = [f"{scores.method}: {note}" for scores in self.methods for note in scores.notes]
@@ -183,4 +184,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    """Three decimals, or a whole number from 1000 on."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"

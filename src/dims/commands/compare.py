@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,7 +61,8 @@ def _called(module: Any, name: str) -> dict[str, Any]:
     from dims.errors import EntryError
 
     try:
-        made = getattr(module, name)()
+        with redirect_stdout(sys.stderr):  # what is printed there is not the table, nor its JSON
+            made = getattr(module, name)()
     except Exception as error:
         raise EntryError(f"ENTRY: {name}() failed: {type(error).__name__}: {error}") from error
     missing = [key for key in NEEDED if not isinstance(made, dict) or key not in made]

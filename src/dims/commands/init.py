@@ -17,7 +17,9 @@ from dims.errors import TableError
 __all__ = ["init"]
 
 HELD_OUT = 0.2  # in the program that is written
-FEW_ROWS = 60
+# Rows of a whole table; below, a simpler model is often as good. How many held-out rows it takes to
+# judge an answer is another question: `FEWEST_TO_JUDGE_BY` of the evaluation.
+FEWEST_TO_LEARN_FROM = 60
 FEW = (
     "{} rows are few: ask by cross-validation whether a linear model or a Gaussian process "
     "predicts them better"
@@ -88,7 +90,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         read = tables.read(csv, kinds, target, chosen.kind, table.format)
         known, _ = read.split(HELD_OUT)  # as the program does, which then says the same
         notes = [*read.notes, *tables.decisions(tables.preparation(kinds), known)]
-        if len(read) < FEW_ROWS:
+        if len(read) < FEWEST_TO_LEARN_FROM:
             notes.append(FEW.format(len(read)))
     except TableError as error:
         end(f"--csv: {error}")

@@ -25,7 +25,8 @@ except ImportError as error:
     ) from error
 
 from dims.baselines.row_scores import nll_rows
-from dims.estimators.base import Checked, DimsEstimator
+from dims.estimators.base import DimsEstimator
+from dims.estimators.given import Checked
 from dims.prediction.predictive import ClassificationPredictive
 
 __all__ = ["DimsClassifier", "DimsRegressor"]

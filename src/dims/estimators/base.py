@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
 from dims.estimators.care import Rows, judge, split_rows, train_for_best_length
+from dims.estimators.given import Checked, Trained
 from dims.estimators.network import untrained
 from dims.estimators.refused import refuse
 from dims.model.likelihoods import Likelihood, resolve_likelihood
@@ -28,7 +29,7 @@ from dims.sampling.fit import fit
 from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import DiMS, Sampler
 
-__all__ = ["Checked", "DimsEstimator"]
+__all__ = ["DimsEstimator"]
 
 Self = TypeVar("Self", bound="DimsEstimator")
 
@@ -37,26 +38,6 @@ Self = TypeVar("Self", bound="DimsEstimator")
 TIME = 3.0
 # Parameters that are keywords of `Posterior.sample`.
 SAMPLER_SETTINGS = ("friction", "gravity", "max_time", "tolerance", "settle", "certify")
-
-
-class Checked(NamedTuple):
-    """Arrays that passed scikit-learn's checks; targets are standardised, labels numbered."""
-
-    features: np.ndarray
-    targets: np.ndarray
-    outputs: int
-    task: str
-
-
-class _Trained(NamedTuple):
-    """A trained network, what it has seen, and rows that it has not."""
-
-    network: nn.Module
-    inputs: Tensor
-    targets: Tensor
-    task: str
-    unseen: tuple[Tensor, Tensor] | None
-    draw_seed: int
 
 
 class DimsEstimator(BaseEstimator):
@@ -107,6 +88,7 @@ class DimsEstimator(BaseEstimator):
     epochs_: int
     judgement_: dict[str, float]
     n_features_in_: int
+    _network_draws: Draws | None = None  # of the network alone, where it was read from a file
 
     @renamed_arguments(n_draws="draws")
     def __init__(
@@ -175,6 +157,7 @@ class DimsEstimator(BaseEstimator):
             TypeError: Weights of rows or other arguments were given.
         """
         refuse(refused)
+        self._network_draws = None
         made = self._trained(self._checked(X, y))
         self.posterior_ = fit(
             made.network,
@@ -231,8 +214,11 @@ class DimsEstimator(BaseEstimator):
             A fitted estimator; a regressor has the noise of the posterior.
         """
         check_is_fitted(self)
-        surface, only = self.posterior_.surface, copy.copy(self)
-        only.draws_ = Draws.from_parameters(surface, surface.initial.unsqueeze(0))
+        only, kept = copy.copy(self), self._network_draws
+        if kept is None:
+            surface = self.posterior_.surface
+            kept = Draws.from_parameters(surface, surface.initial.unsqueeze(0))
+        only.draws_ = kept
         return only
 
     def _checked(self, X: Any, y: Any) -> Checked:
@@ -241,7 +227,7 @@ class DimsEstimator(BaseEstimator):
     def _targets_for_network(self, y: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _trained(self, given: Checked) -> _Trained:
+    def _trained(self, given: Checked) -> Trained:
         """A trained network, the rows that it has seen, and those to weigh its draws by."""
         check_integer("epochs", self.epochs, lowest=0)
         check_integer("draws", self.draws)
@@ -260,7 +246,7 @@ class DimsEstimator(BaseEstimator):
         self._train(network, inputs, answers, resolve_likelihood(given.task, given.outputs), rows)
         kept = torch.cat([rows.training, rows.length])
         unseen = (inputs[rows.judging], answers[rows.judging]) if len(rows.judging) else None
-        return _Trained(network, inputs[kept], answers[kept], given.task, unseen, draw_seed)
+        return Trained(network, inputs[kept], answers[kept], given.task, unseen, draw_seed)
 
     def _sample(self, seed: int) -> None:
         motion = {name: getattr(self, name) for name in SAMPLER_SETTINGS}

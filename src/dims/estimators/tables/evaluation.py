@@ -18,10 +18,10 @@ from dims.estimators.tables.predictions import LEVEL, predictions
 from dims.estimators.tables.typed import Table
 from dims.prediction.showing import Shown
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["FEWEST_TO_JUDGE_BY", "Evaluation", "evaluate"]
 
 PREFER_NETWORK = 'prefer that (ANSWER = "network" in a program of dims init, or network_only())'
-FEW_ROWS = 30  # below, one split says little
+FEWEST_TO_JUDGE_BY = 30  # held-out rows; fewer say little about an answer, whatever it is
 # A class that no training row has: the estimator cannot guess it, and a constant neither.
 LOWEST_LOG_SCORE = math.log(1e-6)
 
@@ -95,7 +95,7 @@ class Evaluation(Shown):
         gain, error = _gain(own.log_scores - constant.log_scores)
         measured = f"{gain:+.3f} ± {error:.3f} nats a row beside the {name}"
         rows = len(own.covered)
-        few = f" {rows} rows are few: ask by cross-validation." if rows < FEW_ROWS else ""
+        few = f" {rows} rows are few: ask by cross-validation." if rows < FEWEST_TO_JUDGE_BY else ""
         if self.warnings():
             return f"Verdict: see the warning; {measured}.{few}"
         if gain > 2 * error:

@@ -13,14 +13,18 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableError
+from dims.estimators.tables.not_tables import what_it_is_instead
 from dims.prediction.showing import Shown, ShownSettings
 
-__all__ = ["Format", "TextTable", "parse_numbers", "read_text", "shown", "some_names"]
+__all__ = ["SEPARATE", "Format", "TextTable", "parse_numbers", "read_text", "shown", "some_names"]
 __all__ += ["write"]
 
 SHOWN_NAMES = 4
 MAX_BYTES = 2**30
 SEPARATORS = (",", ";", "\t", "|")
+SEPARATE = "put one of , ; | or a tab between names, and between cells"
+EMPTY = "{} is empty; a table has a line of names and a line for each row"
+BLANK = b" \t\r\n\xff\xfe\xef\xbb\xbf"  # marks of encodings included
 LOOK_AT = 2**17  # characters that decide about separator and decimal sign
 MISSING = ("", "n/a", "na", "nan", "null", "none", "?", "-", ".", "#n/a", "<na>", "nat")
 
@@ -69,12 +73,13 @@ class TextTable(Shown):
         }
 
 
-def read_text(path: str | Path, format: Format | None = None) -> TextTable:
+def read_text(path: str | Path, format: Format | None = None, fewest: int = 2) -> TextTable:
     """Read a table whose first line names its columns.
 
     Args:
         path: The file.
         format: How it is written; None finds out.
+        fewest: Columns that it must have; a table of rows to be predicted may have a single one.
 
     Returns:
         All rows that are not blank.
@@ -91,7 +96,8 @@ def read_text(path: str | Path, format: Format | None = None) -> TextTable:
         if isinstance(error, TableError):
             raise
         raise TableError(f"{shown(path)} cannot be read ({_reason(error)})") from error
-    return _with_names(path, cells, chosen)
+    cure = SEPARATE if format is None else f"FORMAT says that {format.separator!r} separates them"
+    return _with_names(path, cells, chosen, fewest, cure)
 
 
 def write(frame: pd.DataFrame, path: str | Path, format: Format) -> None:
@@ -156,10 +162,11 @@ def _bytes_of(path: Path) -> bytes:
     if path.stat().st_size > MAX_BYTES:
         raise TableError(f"{shown(path)} is larger than 1 GiB; take a part of it")
     content = path.read_bytes()
-    if not content.strip():
-        raise TableError(f"{shown(path)} is empty")
-    if content[:4] == b"PK\x03\x04" or content[:4] == b"\xd0\xcf\x11\xe0":
-        raise TableError(f"{shown(path)} is a spreadsheet; save it as a CSV file")
+    if not content.strip(BLANK):
+        raise TableError(EMPTY.format(shown(path)))
+    instead = what_it_is_instead(content)
+    if instead:
+        raise TableError(f"{shown(path)} is not a CSV table: it is {instead}")
     return content
 
 
@@ -170,6 +177,8 @@ def _find_format(content: bytes) -> Format:
     if len(start) < len(text):
         start = start.rpartition("\n")[0] or start  # the last line may be cut
     separator = max(SEPARATORS, key=lambda each: _regularity(start, each))
+    if _regularity(start, separator)[1] < 2:  # one column, whose numbers may have decimal commas
+        separator = next((each for each in SEPARATORS if each not in start), separator)
     rows = list(csv.reader(start.splitlines(), delimiter=separator))[1:]
     return Format(separator, _decimal_of([cell for row in rows for cell in row]), encoding)
 
@@ -223,7 +232,9 @@ def _parse(path: Path, format: Format) -> pd.DataFrame:
     ).fillna("")
 
 
-def _with_names(path: Path, cells: pd.DataFrame, format: Format) -> TextTable:
+def _with_names(
+    path: Path, cells: pd.DataFrame, format: Format, fewest: int, cure: str
+) -> TextTable:
     """The first line that is not blank has the names."""
     breaks = sum(cells[column].str.count("\n") for column in cells).to_numpy(int)
     lines = 1 + np.arange(len(cells)) + np.cumsum(breaks) - breaks
@@ -232,10 +243,12 @@ def _with_names(path: Path, cells: pd.DataFrame, format: Format) -> TextTable:
     filled = (text != "").any(axis=1).to_numpy()
     text, lines = text[filled], lines[filled]
     if text.empty:
-        raise TableError(f"{shown(path)} is empty")
+        raise TableError(EMPTY.format(shown(path)))
     names = [name or f"column {place + 1}" for place, name in enumerate(text.iloc[0])]
-    if len(names) < 2:
-        raise TableError(f"{shown(path)} has one column; separate them with , ; | or tabs")
+    if len(names) < fewest:
+        raise TableError(
+            f"the first line of {shown(path)} is one column, {names[0][:60]!r}; {cure}"
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise TableError(
@@ -253,7 +266,8 @@ def _reason(error: Exception) -> str:
     """What pandas or the system says, for a person."""
     wide = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if wide:
-        return f"line {wide[2]} has {wide[3]} cells, and the first line {wide[1]}"
+        found = f"line {wide[2]} has {wide[3]} cells, and the first line {wide[1]}"
+        return f'{found}; put cells that contain a separator in quotes, as "a, b"'
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split())[:200] or type(error).__name__

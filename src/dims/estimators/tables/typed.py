@@ -13,6 +13,7 @@ import pandas as pd
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
 from dims.estimators.tables.reading import (
+    SEPARATE,
     Format,
     TextTable,
     parse_numbers,
@@ -191,10 +192,12 @@ def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
     Raises:
         TableError: A column is missing, or there are no rows.
     """
-    text = read_text(path)
+    text = read_text(path, fewest=1)
     _check_names(text, _used(columns))
     if not len(text.cells):
-        raise TableError(f"{shown(text.path)} has names of columns, and no rows")
+        raise TableError(
+            f"{shown(text.path)} has names of columns, and no rows; write a line for each row"
+        )
     notes: list[str] = []
     inputs = _inputs(text, columns, notes)
     return Table(inputs, np.empty(0), text.lines, text.cells, text.format, notes)
@@ -208,7 +211,10 @@ def _check_names(text: TextTable, names: list[str]) -> None:
     absent = [name for name in names if name not in text.cells]
     if absent:
         there, listed = ", ".join(map(str, text.cells.columns[:20])), ", ".join(map(repr, absent))
-        raise TableError(f"{shown(text.path)} has no column {listed[:200]}; there are {there}")
+        found = f"{shown(text.path)} has no column {listed[:200]}; there"
+        if len(text.cells.columns) == 1:
+            raise TableError(f"{found} is one column only, {there[:60]!r}; {SEPARATE}")
+        raise TableError(f"{found} are {there}")
 
 
 def _inputs(text: TextTable, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
