@@ -70,8 +70,7 @@ def fit(
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
         tune: What chooses prior and noise: True, the evidence at θ*; False: nothing; "cautious",
-            "leave_one_out", "minimum": at minima (docs/choose.md); the last two walk to the minimum
-            of a given prior and noise as well. None: "cautious" if "full".
+            "leave_one_out", "minimum": at minima (docs/choose.md). None: "cautious" if "full".
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
