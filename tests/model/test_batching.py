@@ -114,3 +114,18 @@ def test_prelu_of_images_has_a_slope_for_each_channel() -> None:
     surface = dims.LossSurface(model, (images, torch.tensor([0, 1, 0, 1])), "classification")
     found = surface.predict(surface.initial.unsqueeze(0), images)[0]
     torch.testing.assert_close(found, model(images))
+
+
+def test_images_that_were_permuted_are_batched() -> None:
+    """`permute(0, 3, 1, 2)` leaves strides that torch.vmap does not take."""
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(4 * 4, 2))
+    network = nn.Sequential(*layers).double()
+    images = torch.randn(6, 4, 4, 3, dtype=torch.float64).permute(0, 3, 1, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dims.BatchingWarning)
+        surface = dims.LossSurface(network, (images, torch.arange(6) % 2), "classification")
+        rows = surface.initial.repeat(3, 1)
+        surface.value_and_grad(rows)
+        outputs = surface.predict(rows, images)
+    assert torch.allclose(outputs[0], network(images))

@@ -145,7 +145,7 @@ class BatchedNetwork:
         def convert(tensor: Any) -> Tensor:
             tensor = torch.as_tensor(tensor)
             dtype = self.vector.dtype if tensor.is_floating_point() else None
-            return tensor.to(device=self.vector.device, dtype=dtype)
+            return tensor.to(device=self.vector.device, dtype=dtype).contiguous()
 
         if isinstance(inputs, Mapping) and isinstance(self.input_shapes, dict):
             inputs = without_labels(inputs, kept=self.input_shapes)

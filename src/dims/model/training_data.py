@@ -69,9 +69,11 @@ def collect(data: Any, device: torch.device, dtype: torch.dtype) -> TrainingData
         if tensor.device != device and tensor.device.type != "cpu":
             where = f"on {tensor.device}, the model on {device}"
             raise ValueError(f"data: {where}; move one to the other")
-        # A copy: the caller may go on to change what is theirs.
+        # A copy: the caller may go on to change what is theirs. Contiguous, because torch.vmap does
+        # not take images as `permute(0, 3, 1, 2)` leaves them.
         kind = dtype if tensor.is_floating_point() else tensor.dtype
-        return tensor.detach().to(device, kind, copy=not isinstance(data, TrainingData))
+        copied = tensor.detach().to(device, kind, copy=not isinstance(data, TrainingData))
+        return copied.contiguous()
 
     inputs = map_inputs(convert, as_arrays("inputs", inputs))
     targets = convert(as_arrays("targets", targets))
