@@ -7,6 +7,7 @@ from typing import Any
 
 from dims.commands.pages.classes import confusions_table
 from dims.commands.pages.parts import column, in_figures, table
+from dims.commands.pages.pictures import checked_pictures
 from dims.commands.pages.predicted_tables import ROWS, disagreement_table, scale_of, scores_table
 
 __all__ = ["Answers", "add_findings", "add_predictions"]
@@ -188,6 +189,10 @@ def _predictions(made: Answers, predicted: dict[str, Any]) -> None:
             f"dots: held-out data. Units are those of {'the table' if own else NETWORKS}."
         )
     made.tables += confusions_table(predicted.get("classes") or {})
+    if "pictures" in predicted:
+        classes = bool(predicted["disagreement"]["classes"])
+        shown = checked_pictures(predicted["pictures"])
+        made.sections |= {"pictures": shown, "picture_classes": classes}
     if "disagreement" in predicted:
         made.tables.append(disagreement_table(predicted))
 

@@ -22,7 +22,7 @@ __all__ = ["page_html", "write_page"]
 
 SCRIPTS = (
     "dom.js", "chart.js", "table.js", "colours.js", "motion.js", "predictions.js", "held_out.js",
-    "classes.js", "ood.js", "page.js",
+    "classes.js", "pictures.js", "ood.js", "page.js",
 )  # fmt: skip
 # Result rows whose name differs from the name of their method.
 ALIASES = {"dims_full": "dims", "ensemble": "deep_ensemble", "last_layer_la": "last_layer"}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dims.baselines.row_scores import reliability
 from dims.commands.pages.classes import right_and_wrong
+from dims.commands.pages.pictures import is_images, pictures
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import rounded
 from dims.commands.pages.units import Units, units_of
@@ -151,6 +152,7 @@ def _disagreement(
     targets = rows.targets.reshape(len(rows.targets), -1)[:, 0]
     columns = [amount, answer, spread, targets]
     inputs = rows.inputs.flatten(1) if isinstance(rows.inputs, Tensor) else None
+    inputs = None if is_images(rows.inputs) else inputs  # they are shown as such
     if inputs is not None and len(inputs) == len(amount):
         columns += list(inputs[:, :SHOWN_INPUTS].T)
     values = rounded(torch.stack([c.cpu().double()[chosen] for c in columns], 1), CELL_DIGITS)
@@ -159,18 +161,20 @@ def _disagreement(
             line[1], line[3] = (units.label(int(line[place])) for place in (1, 3))
     count = 0 if inputs is None else inputs.shape[1]
     names = units.inputs or [f"x{place}" for place in range(count)]
-    return {
+    lines = [[every * row, *line] for row, line in zip(chosen.tolist(), values, strict=True)]
+    found: Entry = {
         "disagreement": {
             "classes": classes,
             "held_out": held_out,
-            "rows": [
-                [every * row, *line] for row, line in zip(chosen.tolist(), values, strict=True)
-            ],
+            "rows": lines,
             "inputs": count,
             "names": names[:SHOWN_INPUTS],
             "of": len(amount),
         }
     }
+    if is_images(rows.inputs):
+        found["pictures"] = pictures(rows.inputs, chosen.tolist(), lines)
+    return found
 
 
 def _functions(

@@ -26,6 +26,10 @@ const RUN_SECTIONS = [
     "Accuracy of the ensemble predictive on test points in ten confidence bins, with 95 % intervals. The diagonal is perfect."],
   ["residuals", "Residuals", (run) => !run.classes && run.residuals, residualsSection, residualsNote],
   ["classes", "Right and wrong answers", (run) => run.classes?.right, classesSection, classesNote],
+  ["pictures", "Images on which the draws disagree most", (run) => run.pictures, picturesSection,
+    (run) => run.picture_classes
+      ? "The answer of the average, whether it is right, and the mutual information of answer and draw."
+      : "The mean of the draws, the target, and the standard deviation of their means."],
   ["weights", "What counts in the answer", (run) => run.weights && Object.keys(run.weights), weightsSection,
     (run) => run.weights_note],
   ["evidence", "Prior and noise", (run) => run.evidence, evidenceSection, (run) => run.evidence_note],
@@ -50,7 +54,7 @@ function section(id, title, note, content) {
 }
 
 // What a run predicts and why comes before its tables; the rest follows them.
-const ANSWERS = ["functions", "calibration", "residuals", "classes", "weights", "evidence"];
+const ANSWERS = ["functions", "calibration", "residuals", "classes", "pictures", "weights", "evidence"];
 
 function runSections(run, wanted = () => true) {
   return RUN_SECTIONS.filter(([id, , has]) => wanted(id) && has(run)?.length)
