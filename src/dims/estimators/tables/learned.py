@@ -116,8 +116,7 @@ def _restore(
 ) -> None:
     """All that `fit` sets but `posterior_`; the weights of the network come from the files."""
     given = estimator._checked(features, target)
-    how = (estimator.hidden, estimator.activation, given.features, given.outputs)
-    network = untrained(*how, torch.Generator())
+    network = untrained(estimator, given.features, given.outputs, torch.Generator())
     estimator.draws_ = load(folder / DRAWS, network)
     estimator._network_draws = load(folder / NETWORK, network)
     estimator.epochs_, estimator.judgement_ = int(facts["epochs"]), dict(facts["judgement"])
