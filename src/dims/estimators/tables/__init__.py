@@ -19,6 +19,7 @@ from dims.estimators.tables.columns import (
     choose_task,
     looks_like_a_row,
 )
+from dims.estimators.tables.described import described
 from dims.estimators.tables.evaluation import Evaluation, evaluate
 from dims.estimators.tables.figure import picture
 from dims.estimators.tables.learned import learned
@@ -30,6 +31,6 @@ from dims.estimators.tables.reading import Format, TextTable, did_you_mean, read
 from dims.estimators.tables.typed import Table, read, read_inputs
 
 __all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "as_comparison", "as_problem"]
-__all__ += ["choose_columns", "choose_task", "decisions", "did_you_mean", "evaluate"]
+__all__ += ["choose_columns", "choose_task", "decisions", "described", "did_you_mean", "evaluate"]
 __all__ += ["in_plain_words", "learned", "looks_like_a_row", "picture", "predict_file"]
 __all__ += ["preparation", "read", "read_inputs", "read_text", "write"]

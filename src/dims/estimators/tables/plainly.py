@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,12 @@ __all__ = ["in_plain_words"]
 @contextmanager
 def in_plain_words() -> Iterator[None]:
     """Warnings become single lines of the error stream, repeated at the end of the output where
-    nobody misses them; a table that cannot be used ends the program with one line and code 2."""
+    nobody misses them; a table that cannot be used ends the program with one line and code 2.
+
+    A program that lets Ctrl-C end it at once, while it imports, need not do so any more.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     said: list[str] = []
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
