@@ -222,3 +222,26 @@ def test_later_an_interrupt_is_told(capsys):
         os.kill(os.getpid(), signal.SIGINT)
     assert ended.value.code == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        (
+            "Give one, such as dims.fit(..., prior_precision=1.0)",
+            "prior_precision=1.0 in estimator()",
+        ),
+        (
+            'posterior.sample(..., max_time=6.0) or posterior.sample(..., settle="full") '
+            "(dims sample --max-time 6 or --settle full)",
+            'max_time=6.0 in estimator() or settle="full" in estimator()',
+        ),
+        ("compare with network_only()", 'compare with ANSWER = "network" at the top'),
+    ],
+)
+def test_advice_names_what_the_program_has(capsys, text, own):
+    with tables.in_plain_words():
+        warnings.warn(text, dims.DimsWarning, stacklevel=1)
+    said = capsys.readouterr().err
+    assert said.rstrip().endswith(own)
+    assert "posterior" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import warnings
@@ -12,6 +13,15 @@ from typing import Any
 from dims.errors import TableError
 
 __all__ = ["in_plain_words"]
+
+# What warnings advise, by what a program of `dims init` has instead.
+INSTEAD = (
+    (r"dims\.fit\(\.\.\., (prior_precision=[^()]*)\)", r"\1 in estimator()"),
+    (r"posterior\.sample\(\.\.\., ((?:max_time|settle|tolerance)=[^()]*)\)", r"\1 in estimator()"),
+    (r" \(dims sample [^()]*\)", ""),
+    (r"draws_\.summary\(\) says why", "VERBOSE = True at the top says why"),
+    (r"network_only\(\)", 'ANSWER = "network" at the top'),
+)
 
 
 @contextmanager
@@ -27,6 +37,8 @@ def in_plain_words() -> Iterator[None]:
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
+        for pattern, own in INSTEAD:
+            text = re.sub(pattern, own, text)
         if text not in said:
             said.append(text)
             print(f"WARNING: {text}", file=sys.stderr, flush=True)
