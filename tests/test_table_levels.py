@@ -26,31 +26,33 @@ QUICK: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def staff(tmp_path) -> tuple[Path, Path]:
-    """Rows of four titles, and those of managers, who earn what none of the others does."""
+@pytest.fixture(params=["Manager"])
+def staff(tmp_path, request) -> tuple[Path, Path]:
+    """Rows of four titles, and those of another, who earn what none of the others does."""
     random = np.random.RandomState(0)
     titles = random.choice(list(PAY), 240, p=[0.3, 0.25, 0.2, 0.15, 0.1])
     made = pd.DataFrame({"title": titles, "age": random.randint(20, 60, 240)})
     made["city"] = random.choice(list("ABC"), 240)
     pay = made["title"].map(PAY) + 0.1 * made["age"] + 2 * (made["city"] == "A")
     made["pay"] = (1000 * (pay + 1.5 * random.randn(240))).round()
-    manager = made["title"] == "Manager"
+    manager = made["title"] == request.param
     made[~manager].to_csv(tmp_path / "staff.csv", index=False)
     made[manager].to_csv(tmp_path / "managers.csv", index=False)
     return tmp_path / "staff.csv", tmp_path / "managers.csv"
 
 
+@pytest.mark.parametrize("staff", ["Manager", "Director"], indirect=True)
 def test_the_interval_covers_a_title_that_was_left_out(staff, capsys):
-    """It covered hardly any when such a row was all zeros to the network."""
+    """It covered hardly any when such a row was all zeros to the network, be the title between or
+    beyond the others."""
     known, managers = (tables.read(path, KINDS, "pay", "regression") for path in staff)
     model = make_pipeline(tables.preparation(KINDS), dims.DimsRegressor(**QUICK))
     model.fit(known.inputs, known.target)
     low, high = model[-1].interval(model[:-1].transform(managers.inputs))
     assert np.mean((low < managers.target) & (managers.target < high)) < 0.3
     found = tables.evaluate(model, known, managers)
-    for scores in found.scores.values():
-        assert scores.covered.mean() > 0.9
+    for name in ("network and draws", "network alone"):
+        assert found.scores[name].covered.mean() > 0.9
     # The mean and deviation of all rows is as good as can be, where a title says nothing.
     own, _, constant = found.scores.values()
     assert own.log_scores.mean() > constant.log_scores.mean() - 0.5
@@ -58,12 +60,13 @@ def test_the_interval_covers_a_title_that_was_left_out(staff, capsys):
         model, tables.read_inputs(staff[1], KINDS), staff[1], "pay", known
     )
     made = pd.read_csv(written)
-    assert (made["note"] == "title 'Manager' was not learned from").all()
+    (title,) = set(managers.inputs["title"])
+    assert (made["note"] == f"title {title!r} was not learned from").all()
     assert made["predicted pay"].to_numpy() == pytest.approx(
         found.predictions["predicted pay"].to_numpy()
     )
     said = capsys.readouterr().out
-    assert "column 'title': 'Manager' was not in the rows that were learned from; its" in said
+    assert f"column 'title': {title!r} was not in the rows that were learned from; its" in said
     assert f"column 'title': {len(managers) - 5} more such cells" in said
     tables.picture(model, known, managers, "pay", staff[1].with_suffix(".png"))
 

@@ -2,12 +2,13 @@
 
 The network cannot know what a new level does. That it is like the levels it has seen, as often as
 each was seen, is the least that can be said, and so the interval covers their differences. In
-regression it may lie between them: each level stands for its surroundings, as in a kernel density.
+regression it may lie between or beyond them: each level stands for its surroundings.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from scipy.special import stdtrit
 from sklearn.pipeline import Pipeline
 from torch import Tensor
 
@@ -27,6 +29,8 @@ __all__ = ["Part", "parts", "unlearned", "unlearned_notes"]
 
 COPIES = 20  # of a row, each with the levels of another training row
 ROWS_AT_ONCE = 500  # that are copied
+FEWEST_LEVELS = 3  # whose spread is taken as it is; Student's interval of two is useless
+NORMAL = 1.96  # standard deviations to each side hold 95 % of a normal distribution
 
 
 class Part(NamedTuple):
@@ -141,13 +145,24 @@ class _OverCopies:
             noise = torch.as_tensor(made.noise_std).to(made.outputs).expand(made.outputs.shape)
             outputs, noise = _as_draws(made.outputs), _as_draws(noise)
             apart = outputs.unflatten(0, (count, COPIES))
-            # Silverman's width of a kernel, of each draw by its own differences between levels.
-            width = 1.06 * apart.std(1, correction=0, keepdim=True) * self.levels**-0.2
+            # Of each draw by its own differences between levels.
+            width = _width(self.levels) * apart.std(1, correction=0, keepdim=True)
             noise = noise.hypot(width.expand(apart.shape).flatten(0, 1))
             return replace(made, outputs=outputs, noise_std=noise, weights=weights)
         assert isinstance(made, ClassificationPredictive)
         log_p = _as_draws(made.log_probabilities)
         return replace(made, log_probabilities=log_p, weights=weights)
+
+
+def _width(levels: int) -> float:
+    """Of the surroundings of a level, in standard deviations of the levels.
+
+    With it a mixture of n levels is as wide as Student's interval for one more level, which is
+    t·√(1 + 1/n) standard deviations to each side.
+    """
+    n = max(levels, FEWEST_LEVELS)
+    reach = float(stdtrit(n - 1, 0.975)) * math.sqrt(1 + 1 / n) / NORMAL
+    return math.sqrt(reach**2 - 1)
 
 
 def _as_draws(values: Tensor) -> Tensor:
