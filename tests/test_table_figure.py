@@ -55,3 +55,19 @@ def test_classes_are_counted_by_confidence_and_by_class(tmp_path, axes, rows):
         for true in sorted(CLASSES)
         for answer in sorted(CLASSES)
     ]
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_the_legend_covers_no_row(tmp_path, axes):
+    x = np.random.RandomState(0).randn(40, 2)
+    lines = [f"{a},{b},{a + b}" for a, b in x]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,y", *lines]))
+    columns = {"a": "number", "b": "number"}
+    known, held_out = tables.read(tmp_path / "t.csv", columns, "y", "regression").split(0.5)
+    quick = {"epochs": 40, "draws": 2, "method": "la", "refine": False}
+    network = dims.DimsRegressor((2,), **quick, random_state=0)
+    model = make_pipeline(tables.preparation(columns), network).fit(known.inputs, known.target)
+    tables.picture(model, known, held_out, "y", tmp_path / "t.png")
+    (axis,) = axes()
+    (legend,) = axis.figure.legends
+    assert not legend.get_window_extent().overlaps(axis.get_window_extent())

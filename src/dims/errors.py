@@ -37,6 +37,7 @@ __all__ = [
     "StoreError",
     "StoreWarning",
     "TableError",
+    "TableWarning",
     "TemperatureWarning",
     "Tf32Warning",
     "WorseThanBaselineWarning",
@@ -137,6 +138,10 @@ class StackingWarning(DimsWarning):
 
 class StoreWarning(DimsWarning):
     """A chunk was damaged or belongs to another run, and is computed again."""
+
+
+class TableWarning(DimsWarning):
+    """A table to be predicted is not like the one that was learned from."""
 
 
 class TemperatureWarning(DimsWarning):

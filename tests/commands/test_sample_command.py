@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 from test_store import failing
 from typer.testing import CliRunner
 
 import dims
 from cases import slow
 from dims.commands import app, followed
+from dims.commands.exits import stop
 from dims.commands.pages.read import read_page
 from dims.errors import EngineError, MemoryLimitError
 from dims.sampling.engine import Work
@@ -329,3 +331,11 @@ def test_a_signal_ends_a_run_so_that_it_can_go_on(tmp_path, engine, number):
     assert told.splitlines()[-1].startswith(f"dims: stopped; what is done is in {store}")
     assert 1 <= len(list(store.glob("chunk_*"))) < 2000
     assert not list(store.glob(".*.part"))
+
+
+def test_a_run_that_is_stopped_before_it_began_has_no_folder(tmp_path, capsys):
+    for store, said in [(tmp_path / "none", "nothing was done yet"), (tmp_path, str(tmp_path))]:
+        with pytest.raises(typer.Exit) as ended:
+            stop(store)
+        assert ended.value.exit_code == 130
+        assert said in capsys.readouterr().err

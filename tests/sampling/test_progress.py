@@ -45,10 +45,10 @@ def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch):
     lines = capsys.readouterr().err.splitlines()
     # The first after 10 s, when nothing is done, then one a minute.
     assert lines == [
-        "dims: dims: 0/10 done, t 0, T 1.5, L 2.5, 10 s so far",
-        "dims: dims: 3/10 done, t 0, T 1.5, L 2.5, 70 s so far, about 3 min left",
-        "dims: dims: 6/10 done, t 0, T 1.5, L 2.5, 2 min so far, about 87 s left",
-        "dims: dims: 9/10 done, t 0, T 1.5, L 2.5, 3 min so far, about 21 s left",
+        "dims: 0/10 done, t 0, T 1.5, L 2.5, 10 s so far",
+        "dims: 3/10 done, t 0, T 1.5, L 2.5, 70 s so far, about 3 min left",
+        "dims: 6/10 done, t 0, T 1.5, L 2.5, 2 min so far, about 87 s left",
+        "dims: 9/10 done, t 0, T 1.5, L 2.5, 3 min so far, about 21 s left",
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dims.commands.exits import end
+from dims.commands.exits import end, stop
 
 __all__ = ["compare"]
 
@@ -48,7 +48,7 @@ def compare(
         found = baselines.compare(**given, draws=draws, seed=seed, store=store, progress=not quiet)
         page = write_page(compare_page(store), store / "comparison.html")
     except KeyboardInterrupt:
-        end(f"stopped; what is done is in {store}, the same command goes on", 130)
+        stop(store)
     except (MemoryLimitError, OSError, TypeError, ValueError) as error:
         end(error)
     if as_json:

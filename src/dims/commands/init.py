@@ -24,6 +24,10 @@ FEW = (
     "{} rows are few: ask by cross-validation whether a linear model or a Gaussian process "
     "predicts them better"
 )
+NO_NAMES = (
+    "WARNING: the first line ({}, …) looks like the rows below it; it must have the names of the "
+    "columns, or its row is lost"
+)
 OTHER = {"regression": "classification", "classification": "regression"}
 
 
@@ -50,8 +54,10 @@ def init(
         end(f"FILE: {name!r} cannot name a module; give a name such as my_run.py")
     if target is not None and csv is None:
         end("--target: it is a column of a table; give --csv too")
-    if task is not None and (csv is None or task not in OTHER):
-        end("--task: regression or classification of a table; give --csv too")
+    if task is not None and csv is None:
+        end("--task: it says what is predicted of a table; give --csv too")
+    if task is not None and task not in OTHER:
+        end(f"--task: {task[:40]!r} is unknown; regression (numbers) or classification (classes)")
     text, told = _template("entry_template.py", file.stem), ""
     if csv is not None:
         text, told = _for_table(csv, target, task, file.stem)
@@ -81,15 +87,18 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         target = str(table.cells.columns[-1]) if target is None else target
         if target not in table.cells:
             there = ", ".join(map(str, table.cells.columns[:20]))
-            end(f"--target: no column {target!r}; there are {there}")
+            meant = tables.did_you_mean([target], table.cells.columns)
+            end(f"--target: no column {target!r}; there are {there}{meant}")
         chosen = tables.choose_task(table, target)
         if task is not None:
-            chosen = chosen._replace(kind=task)
+            chosen = chosen._replace(kind=task, why=chosen.why.partition(";")[0])
         columns = tables.choose_columns(table, target)
         kinds = {name: column.kind for name, column in columns.items()}
         read = tables.read(csv, kinds, target, chosen.kind, table.format)
         known, _ = read.split(HELD_OUT)  # as the program does, which then says the same
         notes = [*read.notes, *tables.decisions(tables.preparation(kinds), known)]
+        if tables.looks_like_a_row(table):
+            notes.append(NO_NAMES.format(", ".join(map(str, table.cells.columns[:4]))))
         if len(read) < FEWEST_TO_LEARN_FROM:
             notes.append(FEW.format(len(read)))
     except TableError as error:

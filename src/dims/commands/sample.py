@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dims.commands.exits import CANNOT_GO_ON, FAILED_DRAWS, INTERRUPTED, end, tell
+from dims.commands.exits import CANNOT_GO_ON, FAILED_DRAWS, end, stop, tell
 
 if TYPE_CHECKING:
     from dims.sampling.draws import Draws
@@ -136,7 +136,7 @@ def _exit_codes(store: Path) -> Iterator[list[str]]:
             warnings.showwarning = show
             yield told
     except KeyboardInterrupt:
-        end(f"stopped; what is done is in {store}, the same command goes on", INTERRUPTED)
+        stop(store)
     except EngineError as error:
         end(error, CANNOT_GO_ON)
     except OSError as error:

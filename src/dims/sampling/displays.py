@@ -130,6 +130,7 @@ class _Log:
         self.next = now + NEXT_LINES
         spent = now - self.began
         left = f", about {_minutes(spent * (1 - part) / part)} left" if part else ""
+        text = text.removeprefix("dims: ")  # the method of this name
         print(f"dims: {text}, {_minutes(spent)} so far{left}", file=sys.stderr, flush=True)
 
 

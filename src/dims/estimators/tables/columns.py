@@ -11,8 +11,8 @@ import pandas as pd
 from dims.errors import TableError
 from dims.estimators.tables.reading import TextTable, parse_numbers
 
-__all__ = ["CATEGORY", "DATE", "LEFT_OUT", "NUMBER", "Column", "choose_columns", "choose_task"]
-__all__ += ["parse_dates"]
+__all__ = ["BAD_CELLS", "CATEGORY", "DATE", "LEFT_OUT", "NUMBER", "Column"]
+__all__ += ["choose_columns", "choose_task", "looks_like_a_row", "parse_dates"]
 
 NUMBER, CATEGORY, DATE, LEFT_OUT = "number", "category", "date", "leave out"
 
@@ -98,6 +98,28 @@ def parse_dates(cells: pd.Series, form: str) -> pd.Series:
     dates = pd.to_datetime(cells, format=form, errors="coerce", utc=True)
     days = (dates - pd.Timestamp("1970-01-01", tz="UTC")) / pd.Timedelta(days=1)
     return 1970 + days / 365.25
+
+
+def looks_like_a_row(table: TextTable) -> bool:
+    """Whether the first line seems to hold cells, not names: most names are what stands below them,
+    numbers over numbers, dates over dates, or a text that is there again.
+
+    Args:
+        table: The file as text.
+    """
+    alike = 0
+    for name in table.cells:
+        cells, word = table.cells[name].dropna(), pd.Series([str(name)], dtype="object")
+        if cells.empty:
+            continue
+        kind = _kind(table.cells[name], table.format.decimal).kind
+        if _mostly(parse_numbers(cells, table.format.decimal)):
+            alike += bool(parse_numbers(word, table.format.decimal).notna().all())
+        elif kind.startswith(f"{DATE} "):
+            alike += bool(parse_dates(word, kind.removeprefix(f"{DATE} ")).notna().all())
+        else:
+            alike += bool((cells == str(name)).any())
+    return alike > 0.5 * table.cells.shape[1]
 
 
 def _kind(cells: pd.Series, decimal: str) -> Column:

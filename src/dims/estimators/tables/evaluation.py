@@ -14,13 +14,18 @@ from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
 from dims.estimators.care import constant_scores
-from dims.estimators.tables.predictions import LEVEL, predictions
+from dims.estimators.tables.levels import Part, parts
+from dims.estimators.tables.predictions import LEVEL, SPREAD, answering, predictions
 from dims.estimators.tables.typed import Table
 from dims.prediction.showing import Shown
 
 __all__ = ["FEWEST_TO_JUDGE_BY", "Evaluation", "evaluate"]
 
 PREFER_NETWORK = 'prefer that (ANSWER = "network" in a program of dims init, or network_only())'
+BOTH, ALONE = "network and draws", "network alone"
+NETWORK_ANSWERS = (
+    'the answer, here and in all files, is that of the network alone (ANSWER = "network")'
+)
 FEWEST_TO_JUDGE_BY = 30  # held-out rows; fewer say little about an answer, whatever it is
 # A class that no training row has: the estimator cannot guess it, and a constant neither.
 LOWEST_LOG_SCORE = math.log(1e-6)
@@ -87,6 +92,8 @@ class Evaluation(Shown):
             if regression:
                 covered += f" ({int(each.covered.sum())} of {rows})"
             lines.append(f"{name:{width}}  {nll:>8}  {error:>8}  {covered}")
+        if not regression:
+            lines.append("(mean probability: of the predicted class; near the accuracy if honest)")
         return "\n".join([*lines, self.uncertainty, *self.warnings(), self.verdict()])
 
     def verdict(self) -> str:
@@ -111,8 +118,10 @@ class Evaluation(Shown):
         (_, own), *others = self.scores.items()
         said = []
         for name, other in others:
+            if name == BOTH:  # the network is judged, because someone has chosen it
+                continue
             gain, error = _gain(own.log_scores - other.log_scores)
-            network = name == "network alone"  # nearly the same answer: chance decides more often
+            network = name == ALONE  # nearly the same answer: chance decides more often
             worse = (
                 gain < -error if network else gain < 0 or own.errors.mean() > other.errors.mean()
             )
@@ -129,39 +138,53 @@ class Evaluation(Shown):
         return said
 
 
-def evaluate(model: Pipeline, known: Table, held_out: Table) -> Evaluation:
+def evaluate(model: Pipeline, known: Table, held_out: Table, answer: str = "draws") -> Evaluation:
     """Score a fitted pipeline of preparation and estimator.
 
     Args:
         model: `make_pipeline(preparation(columns), estimator)`, fitted to `known`.
         known: The rows that it has learned from.
         held_out: Other rows, with targets.
+        answer: Which is judged and predicts: "draws", or "network" for the trained network alone.
 
     Returns:
         Scores, predictions, and a summary to print.
     """
-    features, estimator = model[:-1].transform(held_out.inputs), model[-1]
-    task = "regression" if isinstance(estimator, DimsRegressor) else "classification"
-    both = {"network and draws": estimator, "network alone": estimator.network_only()}
-    scores = {name: _scores(each, features, held_out.target) for name, each in both.items()}
-    name = "mean of training rows" if task == "regression" else "class frequencies"
+    estimator = model[-1]
+    chosen = answering(model, answer)
+    regression = isinstance(estimator, DimsRegressor)
+    both = {BOTH: estimator, ALONE: estimator.network_only()}
+    asked = {name: [*parts(model, each, known, held_out)] for name, each in both.items()}
+    scores = {name: _scores(each, held_out.target) for name, each in asked.items()}
+    if answer == "network":
+        scores = {ALONE: scores[ALONE], BOTH: scores[BOTH]}
+    name = "mean of training rows" if regression else "class frequencies"
+    task = "regression" if regression else "classification"
     scores[name] = _constant(task, known, held_out)
-    made = predictions(estimator, features)
-    made.insert(0, "line", held_out.lines)
-    made["truth"] = held_out.target
-    made = pd.concat([made, held_out.text.reset_index(drop=True)], axis=1)
-    return Evaluation(task, scores, made, _uncertainty(estimator, features))
+    made = predictions(model, known, held_out, held_out.target_name, chosen)
+    said = _uncertainty(asked[BOTH])
+    if answer == "network":
+        made, said = made.drop(columns=SPREAD), NETWORK_ANSWERS
+    return Evaluation(task, scores, made, said)
 
 
-def _scores(model: Any, features: np.ndarray, truth: np.ndarray) -> Scores:
+def _scores(asked: list[Part], truth: np.ndarray) -> Scores:
+    found = [_scored(part, truth[part.rows]) for part in asked]
+    order = np.argsort(np.concatenate([part.rows for part in asked]))
+    return Scores(*(np.concatenate(values)[order] for values in zip(*found, strict=True)))
+
+
+def _scored(part: Part, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log scores, errors, and what was covered, of some rows."""
+    model, features = part.estimator, part.features
     log_scores = model.score_samples(features, truth)
     if isinstance(model, DimsRegressor):
         low, high = model.interval(features, LEVEL)
         covered = (low <= truth) & (truth <= high)
-        return Scores(log_scores, (model.predict(features) - truth) ** 2, covered)
+        return log_scores, (model.predict(features) - truth) ** 2, covered
     wrong = (model.predict(features) != truth).astype(float)
     sure = model.predict_proba(features).max(axis=1)
-    return Scores(np.maximum(log_scores, LOWEST_LOG_SCORE), wrong, sure)
+    return np.maximum(log_scores, LOWEST_LOG_SCORE), wrong, sure
 
 
 def _constant(task: str, known: Table, held_out: Table) -> Scores:
@@ -180,13 +203,21 @@ def _constant(task: str, known: Table, held_out: Table) -> Scores:
     return Scores(log_scores.numpy(), errors.numpy(), np.full(len(truth), share))
 
 
-def _uncertainty(model: Any, features: np.ndarray) -> str:
-    predictive = model.draws_.predict(torch.tensor(features))
-    if isinstance(model, DimsRegressor):
-        share = float(predictive.epistemic.sum() / predictive.variance.sum())
-        return f"variance: {1 - share:.1%} noise in the data, {share:.1%} spread of the draws"
-    share = float(predictive.mutual_information.sum() / predictive.entropy.sum())
-    return f"uncertainty: {1 - share:.1%} noise in the data, {share:.1%} spread of the draws"
+def _uncertainty(asked: list[Part]) -> str:
+    """How much of it, over all rows, is spread of the draws."""
+    spread = whole = 0.0
+    regression = isinstance(asked[0].estimator, DimsRegressor)
+    for part in asked:
+        predictive = part.estimator.draws_.predict(torch.tensor(part.features))
+        more = (
+            (predictive.epistemic, predictive.variance)
+            if regression
+            else (predictive.mutual_information, predictive.entropy)
+        )
+        spread, whole = spread + float(more[0].sum()), whole + float(more[1].sum())
+    share = spread / whole
+    what = "variance" if regression else "uncertainty"
+    return f"{what}: {1 - share:.1%} noise in the data, {share:.1%} spread of the draws"
 
 
 def _gain(rows: np.ndarray) -> tuple[float, float]:

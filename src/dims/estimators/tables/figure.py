@@ -12,6 +12,8 @@ import torch
 from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
+from dims.estimators.tables.levels import Part, parts
+from dims.estimators.tables.predictions import answering
 from dims.estimators.tables.typed import Table
 
 __all__ = ["picture"]
@@ -24,7 +26,13 @@ LONGEST = 14  # letters of a class
 
 
 def picture(
-    model: Pipeline, known: Table, held_out: Table, target: str, path: str | Path, title: str = ""
+    model: Pipeline,
+    known: Table,
+    held_out: Table,
+    target: str,
+    path: str | Path,
+    title: str = "",
+    answer: str = "draws",
 ) -> None:
     """Draw the held-out rows with their uncertainty into a PNG file.
 
@@ -35,6 +43,7 @@ def picture(
         target: The name of what is predicted.
         path: The file to write.
         title: Some lines of text above the picture.
+        answer: Whose predictions: "draws", or "network" for the trained network alone.
     """
     import matplotlib.pyplot as plt
 
@@ -45,29 +54,42 @@ def picture(
         1, 1 + beside, figsize=(7, 4.5), layout="constrained", squeeze=False
     )
     axis = axes[0, 0]
-    if not isinstance(model[-1], DimsRegressor):
-        _show_classes(axis, model, held_out)
+    estimator = answering(model, answer)
+    asked = [_asked(part) for part in parts(model, estimator, known, held_out)]
+    made = pd.concat(asked).sort_index()
+    if not isinstance(estimator, DimsRegressor):
+        _show_classes(axis, made, held_out)
         if beside:
-            _show_confusions(axes[0, 1], model, held_out, classes)
+            _show_confusions(axes[0, 1], made, held_out, classes)
     elif single:
-        _show_curve(axis, model, known, held_out, target)
+        _show_curve(axis, model, estimator, known, held_out, target)
     else:
-        _show_rows(axis, model, held_out, target)
+        _show_rows(axis, made, held_out, target)
     # Columns of numbers keep their spaces; only longer lines are wrapped.
     lines = [p for line in title.splitlines() for p in ([line], wrap(line, WIDE))[len(line) > WIDE]]
     figure.suptitle(
         "\n".join(lines), x=0.01, ha="left", fontsize=7, parse_math=False, family="monospace"
     )
-    axis.legend()
+    # Below the axes: inside it would cover some of the rows.
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
-def _show_classes(axis: Any, model: Pipeline, held_out: Table) -> None:
+def _asked(part: Part) -> pd.DataFrame:
+    """Prediction and interval, or predicted class and its probability, of some rows."""
+    model, features = part.estimator, part.features
+    made = {"answer": model.predict(features)}
+    if isinstance(model, DimsRegressor):
+        made["low"], made["high"] = model.interval(features)
+    else:
+        made["sure"] = model.predict_proba(features).max(axis=1)
+    return pd.DataFrame(made, part.rows)
+
+
+def _show_classes(axis: Any, made: pd.DataFrame, held_out: Table) -> None:
     """How many rows are right and wrong, by the probability of their predicted class."""
-    features = model[:-1].transform(held_out.inputs)
-    sure = model[-1].predict_proba(features).max(axis=1)
-    right = model[-1].predict(features) == held_out.target
+    sure, right = made["sure"].to_numpy(), made["answer"].to_numpy() == held_out.target
     edges = np.linspace(0, 1, BINS + 1)
     counts = [np.histogram(sure[right == flag], edges)[0] for flag in (False, True)]
     middles, total = (edges[:-1] + edges[1:]) / 2, counts[0] + counts[1]
@@ -82,13 +104,12 @@ def _show_classes(axis: Any, model: Pipeline, held_out: Table) -> None:
     axis.set(ylabel="held-out rows (number: wrong ones)")
 
 
-def _show_confusions(axis: Any, model: Pipeline, held_out: Table, classes: list[str]) -> None:
+def _show_confusions(axis: Any, made: pd.DataFrame, held_out: Table, classes: list[str]) -> None:
     """How many rows of each class were taken for which; colours are shares of the class."""
-    predicted = model[-1].predict(model[:-1].transform(held_out.inputs))
     # A held-out class that no training row had is left out: the estimator has no name for it.
     place = {label: number for number, label in enumerate(classes)}
     counts = np.zeros((len(classes), len(classes)), dtype=int)
-    for true, answer in zip(held_out.target, predicted, strict=True):
+    for true, answer in zip(held_out.target, made["answer"], strict=True):
         if str(true) in place:
             counts[place[str(true)], place[str(answer)]] += 1
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -102,14 +123,15 @@ def _show_confusions(axis: Any, model: Pipeline, held_out: Table, classes: list[
     axis.set(xlabel="prediction", ylabel="true class")
 
 
-def _show_curve(axis: Any, model: Pipeline, known: Table, held_out: Table, target: str) -> None:
+def _show_curve(
+    axis: Any, model: Pipeline, estimator: Any, known: Table, held_out: Table, target: str
+) -> None:
     """The predicted curve with its interval and some draws, and the data."""
     (name,) = known.inputs.columns
     values = known.inputs[name]
     low, high, spread = values.min(), values.max(), values.std()
     grid = np.linspace(low - spread, high + spread, 200)
     features = model[:-1].transform(pd.DataFrame({name: grid}))
-    estimator = model[-1]
     low, high = estimator.interval(features)
     axis.fill_between(grid, low, high, color=GREEN, alpha=0.3, label="95% interval")
     curves = estimator.draws_.predict(torch.tensor(features)).samples[:, :, 0].numpy()
@@ -120,12 +142,11 @@ def _show_curve(axis: Any, model: Pipeline, known: Table, held_out: Table, targe
     axis.set(xlabel=name, ylabel=target)
 
 
-def _show_rows(axis: Any, model: Pipeline, held_out: Table, target: str) -> None:
+def _show_rows(axis: Any, made: pd.DataFrame, held_out: Table, target: str) -> None:
     """Predictions with their intervals against the true values."""
-    features, truth = model[:-1].transform(held_out.inputs), held_out.target
-    middle = model[-1].predict(features)
-    low, high = model[-1].interval(features)
-    reach = np.maximum([middle - low, high - middle], 0)  # a skewed mixture's mean may lie outside
+    truth, middle = held_out.target, made["answer"].to_numpy()
+    # A skewed mixture's mean may lie outside.
+    reach = np.maximum([middle - made["low"], made["high"] - middle], 0)
     label = "prediction, 95% interval"
     axis.errorbar(truth, middle, reach, fmt="o", color=GREEN, alpha=0.5, label=label)
     axis.axline((truth.mean(), truth.mean()), slope=1, color="k", linewidth=0.8, label="exact")

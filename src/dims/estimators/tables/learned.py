@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,16 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from dims.errors import DimsWarning
+from dims.errors import (
+    DimsWarning,
+    NotAMinimumWarning,
+    StackingWarning,
+    TableError,
+    WorseThanBaselineWarning,
+)
 from dims.estimators.base import DimsEstimator
 from dims.estimators.network import untrained
+from dims.estimators.tables.predictions import check_answer
 from dims.estimators.tables.typed import Table
 from dims.sampling.draws.file import load
 from dims.sampling.files import write_text_atomically
@@ -27,10 +35,11 @@ from dims.sampling.files import write_text_atomically
 __all__ = ["learned"]
 
 FACTS, DRAWS, NETWORK = "learned.json", "draws.safetensors", "network.safetensors"
+ABOUT_DRAWS = (ConvergenceWarning, NotAMinimumWarning, StackingWarning, WorseThanBaselineWarning)
 UNIMPORTANT = {"verbose"}  # settings that change nothing in what is learned
 
 
-def learned(model: Pipeline, known: Table, folder: str | Path) -> Pipeline:
+def learned(model: Pipeline, known: Table, folder: str | Path, answer: str = "draws") -> Pipeline:
     """Fit a pipeline to a table, or take from a folder what it has learned before.
 
     It is taken where the rows, as the network sees them, all settings of the estimator and the
@@ -41,10 +50,16 @@ def learned(model: Pipeline, known: Table, folder: str | Path) -> Pipeline:
         model: `make_pipeline(preparation(columns), estimator)`; it is fitted here.
         known: The rows to learn from.
         folder: Where it is kept; it is made if need be.
+        answer: "draws", or "network" where the trained network alone will answer; then warnings
+            about draws are kept to themselves.
 
     Returns:
         The pipeline, which predicts; one that was not fitted now has no `posterior_`.
+
+    Raises:
+        TableError: A setting of the estimator is refused, or `answer` is another word.
     """
+    check_answer(answer)
     folder, estimator = Path(folder), model[-1]
     features = model[:-1].fit_transform(known.inputs)
     key = _key(estimator, features, known.target)
@@ -59,18 +74,27 @@ def learned(model: Pipeline, known: Table, folder: str | Path) -> Pipeline:
                 f"Not trained again: {folder} has it, for these rows and settings; delete that "
                 "folder to train again"
             )
-            for name, text in facts["warnings"]:
-                warnings.warn(text, _category(name), stacklevel=2)
+            _warn(facts["warnings"], answer)
             return model
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(features, known.target)
+        try:
+            estimator.fit(features, known.target)
+        except (TypeError, ValueError) as error:
+            raise TableError(f"estimator(): {error}") from error
     told = [(type(each.message).__name__, str(each.message)) for each in caught]
     if key is not None:
         _keep(estimator, folder, key, told)
-    for name, text in told:
-        warnings.warn(text, _category(name), stacklevel=2)
+    _warn(told, answer)
     return model
+
+
+def _warn(told: Iterable[tuple[str, str]], answer: str) -> None:
+    """Give the warnings of a fit; where the network answers, none about its draws."""
+    for name, text in told:
+        kind = _category(name)
+        if answer == "draws" or not issubclass(kind, ABOUT_DRAWS):
+            warnings.warn(text, kind, stacklevel=3)
 
 
 def _key(estimator: DimsEstimator, features: np.ndarray, target: np.ndarray) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -12,15 +14,31 @@ from dims.errors import TableError
 
 __all__ = ["in_plain_words"]
 
+# What warnings advise, by what a program of `dims init` has instead.
+INSTEAD = (
+    (r"dims\.fit\(\.\.\., (prior_precision=[^()]*)\)", r"\1 in estimator()"),
+    (r"posterior\.sample\(\.\.\., ((?:max_time|settle|tolerance)=[^()]*)\)", r"\1 in estimator()"),
+    (r" \(dims sample [^()]*\)", ""),
+    (r"draws_\.summary\(\) says why", "VERBOSE = True at the top says why"),
+    (r"network_only\(\)", 'ANSWER = "network" at the top'),
+)
+
 
 @contextmanager
 def in_plain_words() -> Iterator[None]:
     """Warnings become single lines of the error stream, repeated at the end of the output where
-    nobody misses them; a table that cannot be used ends the program with one line and code 2."""
+    nobody misses them; a table that cannot be used ends the program with one line and code 2.
+
+    A program that lets Ctrl-C end it at once, while it imports, need not do so any more.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     said: list[str] = []
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
+        for pattern, own in INSTEAD:
+            text = re.sub(pattern, own, text)
         if text not in said:
             said.append(text)
             print(f"WARNING: {text}", file=sys.stderr, flush=True)

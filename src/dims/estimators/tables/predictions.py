@@ -10,20 +10,29 @@ import pandas as pd
 import torch
 from sklearn.pipeline import Pipeline
 
+from dims.errors import TableError
 from dims.estimators import DimsRegressor
+from dims.estimators.tables.levels import Part, parts, unlearned, unlearned_notes
 from dims.estimators.tables.preparation import filled, unknown_levels
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
 
-__all__ = ["LEVEL", "predict_file", "predictions"]
+__all__ = ["LEVEL", "SPREAD", "answering", "check_answer", "predict_file", "predictions"]
 
 LEVEL = 0.95
 DIGITS = 6  # that are written; more would promise more than there is
 MOST_CLASSES = 20  # that have a column each
+ANSWERS = ("draws", "network")
+ANSWER, SPREAD = "prediction", "spread of the draws"  # columns
 
 
 def predict_file(
-    model: Pipeline, table: Table, path: str | Path, target: str, known: Table | None = None
+    model: Pipeline,
+    table: Table,
+    path: str | Path,
+    target: str,
+    known: Table | None = None,
+    answer: str = "draws",
 ) -> Path:
     """Write predictions for the rows of a table beside its file.
 
@@ -33,43 +42,83 @@ def predict_file(
         path: The file; predictions of new.csv go to new_predicted.csv.
         target: Name of what is predicted.
         known: The rows that the model has learned from; with them, rows that are unlike them get a
-            note.
+            note, and levels that are not among them an average over those that are.
+        answer: "draws", or "network" for that of the trained network alone.
 
     Returns:
         The file that was written.
     """
-    odd = row_notes(known, table) if known is not None else []
-    marked = sum(map(bool, odd))
-    counted = [f"{marked} of {len(table)} rows have a note in the file"] if marked else []
-    said = [*table.notes, *filled(model[0], table), *unknown_levels(model[0], table), *counted]
+    estimator = answering(model, answer)
+    said = [*table.notes, *filled(model[0], table)]
+    said += unknown_levels(model[0], table) if known is None else unlearned_notes(known, table)
+    made = predictions(model, known, table, target, estimator)
+    if "note" in made:
+        marked = int((made["note"] != "").sum())
+        said.append(f"{marked} of {len(table)} rows have a note in the file")
+    if answer == "network":
+        made = made.drop(columns=SPREAD)
+        said.append('the predictions are those of the network alone (ANSWER = "network")')
     for note in said:
         print(f"note: {note}")
-    made = predictions(model[-1], model[:-1].transform(table.inputs))
-    made = made.rename(columns={"prediction": f"predicted {target}"})
-    if marked:
-        made["note"] = odd
     written = Path(path).with_name(Path(path).stem + "_predicted.csv")
-    lines = pd.DataFrame({"line": table.lines})
-    text = table.text.reset_index(drop=True)
-    write(pd.concat([lines, text, made], axis=1), written, table.format)
+    write(made, written, table.format)
     return written
 
 
-def predictions(model: Any, features: np.ndarray) -> pd.DataFrame:
-    """Of a fitted estimator: mean and interval, or the probabilities of all classes."""
+def answering(model: Pipeline, answer: str) -> Any:
+    """The estimator of a pipeline that gives the answer: all of it, or its network alone."""
+    check_answer(answer)
+    return model[-1] if answer == "draws" else model[-1].network_only()
+
+
+def check_answer(answer: str) -> None:
+    """Refuse what is neither "draws" nor "network"."""
+    if answer not in ANSWERS:
+        raise TableError(f'ANSWER: must be "draws" or "network", is {answer!r}')
+
+
+def predictions(
+    model: Pipeline, known: Table | None, table: Table, target: str, estimator: Any
+) -> pd.DataFrame:
+    """Line and cells of each row, mean and interval or the probabilities of all classes, a note.
+
+    Args:
+        model: A fitted pipeline, for its preparation.
+        known: The rows that it has learned from, for the notes and for unknown levels.
+        table: The rows to be predicted; their target is a column, where it is known.
+        target: Name of what is predicted.
+        estimator: Of the pipeline, or its network alone.
+
+    Returns:
+        A table to be written.
+    """
+    found = [
+        _asked(part).set_axis(part.rows, axis=0) for part in parts(model, estimator, known, table)
+    ]
+    made = pd.concat(found).sort_index().rename(columns={ANSWER: f"predicted {target}"})
+    before = {"line": table.lines} | ({"truth": table.target} if len(table.target) else {})
+    cells = table.text.reset_index(drop=True)
+    odd = row_notes(known, table) if known is not None else []
+    after = {"note": odd} if any(odd) else {}
+    return pd.concat([pd.DataFrame(before), cells, made, pd.DataFrame(after)], axis=1)
+
+
+def _asked(part: Part) -> pd.DataFrame:
+    """What an estimator says about some rows."""
+    model, features = part.estimator, part.features
     spread = np.sqrt(model.draws_.predict(torch.tensor(features)).epistemic.numpy())
     if isinstance(model, DimsRegressor):
         mean, std = model.predict(features, return_std=True)
         low, high = model.interval(features, LEVEL)
         ends = {f"lower {LEVEL:.0%}": low, f"upper {LEVEL:.0%}": high}
-        columns = {"prediction": mean, **ends, "sd": std}
-        return _rounded(columns | {"spread of the draws": spread[:, 0] * model.target_scale_})
+        columns = {ANSWER: mean, **ends, "sd": std}
+        return _rounded(columns | {SPREAD: spread[:, 0] * model.target_scale_})
     chances = model.predict_proba(features)
     guess = chances.argmax(axis=1)
     shown = enumerate(model.classes_[:MOST_CLASSES])
-    columns = {"prediction": model.classes_[guess]}
+    columns = {ANSWER: model.classes_[guess]}
     columns |= {f"probability {name}": chances[:, place] for place, name in shown}
-    return _rounded(columns | {"spread of the draws": spread[np.arange(len(guess)), guess]})
+    return _rounded(columns | {SPREAD: spread[np.arange(len(guess)), guess]})
 
 
 def _rounded(columns: dict[str, Any]) -> pd.DataFrame:
@@ -81,15 +130,24 @@ def _rounded(columns: dict[str, Any]) -> pd.DataFrame:
 
 
 def row_notes(known: Table, table: Table) -> list[str]:
-    """For each row, which cells are missing and which numbers lie beyond all training rows.
+    """For each row, which cells are missing, cannot be read or have an unknown level, and which
+    numbers lie beyond all training rows.
 
     The network has to guess there, and its interval may be too narrow.
     """
     notes: list[list[str]] = [[] for _ in range(len(table))]
+    strange = unlearned(known, table)
     for name, seen in known.inputs.items():
-        cells = table.inputs[name]
+        cells, text = table.inputs[name], table.text[name]
         for row in np.flatnonzero(cells.isna().to_numpy()):
-            notes[row].append(f"{name} is missing")
+            written = text.iloc[row]
+            notes[row].append(
+                f"{name} is missing"
+                if pd.isna(written)
+                else f"{name} {str(written)[:40]!r} could not be read"
+            )
+        for row in np.flatnonzero((strange[name] & cells.notna()).to_numpy()):
+            notes[row].append(f"{name} {str(cells.iloc[row])[:40]!r} was not learned from")
         if pd.api.types.is_numeric_dtype(seen):
             low, high = seen.min(), seen.max()
             for sign, beyond in (("below", cells < low), ("above", cells > high)):

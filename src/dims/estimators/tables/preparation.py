@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
+from dims.estimators.tables.reading import likely_spelling
 from dims.estimators.tables.typed import SHOWN_CELLS, Table
 
 __all__ = ["decisions", "filled", "input_names", "preparation", "unknown_levels"]
@@ -117,17 +118,25 @@ def _grouped(fitted: ColumnTransformer) -> list[str]:
         if part == "numbers":
             continue
         encoder = transformer[-1]
-        for name, levels in zip(columns, encoder.infrequent_categories_, strict=True):
+        found = (columns, encoder.infrequent_categories_, encoder.categories_)
+        for name, levels, every in zip(*found, strict=True):
             if levels is None:
                 continue
-            listed = ", ".join(str(level)[:20] for level in levels[:SHOWN_CELLS])
+            common = set(every) - set(levels)
+            listed = ", ".join(_named_level(level, common) for level in levels[:SHOWN_CELLS])
+            share = f"{len(levels)} rare levels share one input"
             notes.append(
-                f"column {name!r}: {len(levels)} rare levels share one input ({listed}"
+                f"column {name!r}: {share if len(levels) > 1 else '1 level is rare'} ({listed}"
                 f"{', …' if len(levels) > SHOWN_CELLS else ''}); levels in fewer than "
                 f"{encoder.min_frequency} training rows are rare, and those that would need more "
                 f"than {encoder.max_categories} inputs"
             )
     return notes
+
+
+def _named_level(level: object, common: set[object]) -> str:
+    meant = likely_spelling(str(level), common)
+    return str(level)[:20] + (f": is it {meant[:20]!r}?" if meant else "")
 
 
 def _check(fill: object, rare: object, most_levels: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dims.errors import TableError
-from dims.estimators.tables.columns import CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
+from dims.errors import TableError, TableWarning
+from dims.estimators.tables.columns import BAD_CELLS, CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
 from dims.estimators.tables.reading import (
     SEPARATE,
     Format,
     TextTable,
+    did_you_mean,
     parse_numbers,
     read_text,
     shown,
@@ -173,7 +175,9 @@ def read(
     if kinds == 1 or (task == "classification" and kinds > 0.5 * known.sum()):
         hint = '; set TASK = "regression" for numbers' if kinds > 1 else ""
         raise TableError(f"{target!r} has {kinds} different values in {known.sum()} rows{hint}")
-    inputs = _inputs(text, columns, notes)
+    inputs, wrong = _inputs(text, columns, notes, known)
+    if wrong:
+        raise TableError(f"COLUMNS: {wrong[0]}")
     cells = text.cells.drop(columns=target)
     kept = (inputs[known], answers[known], text.lines[known], cells[known])
     return Table(*kept, text.format, notes, target)
@@ -191,6 +195,9 @@ def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
 
     Raises:
         TableError: A column is missing, or there are no rows.
+
+    Warns:
+        TableWarning: Most of a column is of another kind than the one that was learned from.
     """
     text = read_text(path, fewest=1)
     _check_names(text, _used(columns))
@@ -199,7 +206,9 @@ def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
             f"{shown(text.path)} has names of columns, and no rows; write a line for each row"
         )
     notes: list[str] = []
-    inputs = _inputs(text, columns, notes)
+    inputs, wrong = _inputs(text, columns, notes, np.ones(len(text.cells), dtype=bool))
+    for said in wrong:
+        warnings.warn(f"{said}; they count as missing", TableWarning, stacklevel=2)
     return Table(inputs, np.empty(0), text.lines, text.cells, text.format, notes)
 
 
@@ -214,12 +223,15 @@ def _check_names(text: TextTable, names: list[str]) -> None:
         found = f"{shown(text.path)} has no column {listed[:200]}; there"
         if len(text.cells.columns) == 1:
             raise TableError(f"{found} is one column only, {there[:60]!r}; {SEPARATE}")
-        raise TableError(f"{found} are {there}")
+        raise TableError(f"{found} are {there}{did_you_mean(absent, text.cells.columns)}")
 
 
-def _inputs(text: TextTable, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
-    """The columns that are used, each as its kind says."""
-    made = {}
+def _inputs(
+    text: TextTable, columns: Mapping[str, str], notes: list[str], rows: np.ndarray
+) -> tuple[pd.DataFrame, list[str]]:
+    """The columns that are used, each as its kind says, and what is said about those of which too
+    large a part of these rows is of another kind."""
+    made, wrong = {}, []
     for name in _used(columns):
         kind, cells = columns[name], text.cells[name]
         if kind == CATEGORY:
@@ -235,11 +247,19 @@ def _inputs(text: TextTable, columns: Mapping[str, str], notes: list[str]) -> pd
                 f"with its form such as 'date %Y-%m-%d', or {LEFT_OUT!r}"
             )
         bad = (values.isna() & cells.notna()).to_numpy()
-        _note_bad_cells(text, name, bad, kind, "taken as missing", notes)
         made[name] = values
+        count, filled = int(bad[rows].sum()), int(cells.notna().to_numpy()[rows].sum())
+        if count > BAD_CELLS * filled:
+            first = str(cells[rows & bad].iloc[0])[:40]
+            wrong.append(
+                f"{name!r} is a {kind!r}, but {count} of {filled} cells of {shown(text.path)} that "
+                f"are not empty cannot be read so, as {first!r}"
+            )
+            continue
+        _note_bad_cells(text, name, bad, kind, "taken as missing", notes)
     if not made:
         raise TableError("COLUMNS: every column is left out; a network needs one")
-    return pd.DataFrame(made)
+    return pd.DataFrame(made), wrong
 
 
 def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:

@@ -1,0 +1,98 @@
+"""What was learned from a table, in a few lines for its owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from dims.estimators import DimsRegressor
+from dims.estimators.care import trustworthy
+from dims.estimators.tables.typed import Table
+from dims.sampling.draws.diversity import measured_diversity
+
+__all__ = ["described"]
+
+OTHER_NOISE = 1.5  # times as large or small as that of the fit that was evaluated
+OTHER_GAIN = 0.3  # nats a training row
+
+
+def described(
+    model: Pipeline, known: Table, answer: str = "draws", evaluated: Pipeline | None = None
+) -> str:
+    """Rows, noise and prior of a fitted pipeline, and what is odd about its draws.
+
+    Args:
+        model: A fitted pipeline.
+        known: The rows that it has learned from.
+        answer: "draws", or "network" where that alone will answer; then nothing is about draws.
+        evaluated: Another one, whose evaluation was printed; it is said where the two differ.
+
+    Returns:
+        Some lines to print.
+    """
+    facts = _facts(model[-1], answer)
+    before = {} if evaluated is None else _facts(evaluated[-1], answer)
+    lines = [f"learned from  {_rows(model[-1], known)}"]
+    for name, value in facts.items():
+        changed = f" (above: {before[name]})" if before.get(name, value) != value else ""
+        lines.append(f"{name:12}  {value}{changed}{_meaning(name, known)}")
+    found = measured_diversity(model[-1].draws_) if answer == "draws" else None
+    if found is not None and found.collapsed:
+        lines.append(
+            "the draws hardly differ, even far from the training rows: trust rows with a note "
+            "less than they say; a smaller prior_precision in estimator(), such as 0.01, gives "
+            "draws that differ more"
+        )
+    if evaluated is not None and _differ(model[-1], evaluated[-1], answer):
+        lines.append(
+            "WARNING: with all rows the answer is quite another than the one that was evaluated "
+            "above, so the scores say little about it. Rows are few for this network; with "
+            "LEARN_FROM_ALL = False the evaluated answer predicts"
+        )
+    return "\n".join(lines)
+
+
+def _rows(estimator: Any, known: Table) -> str:
+    mixture = estimator.draws_.mixture
+    apart = 0 if mixture is None else mixture.held_out
+    return f"{len(known)} rows" + (f", {apart} of them to weigh network and draws" * (apart > 0))
+
+
+def _facts(estimator: Any, answer: str) -> dict[str, str]:
+    draws, found = estimator.draws_, {}
+    if isinstance(estimator, DimsRegressor):
+        noise = _noise(estimator)
+        found["noise"] = f"{noise:.3g}" if noise < 1000 else f"{noise:,.0f}"
+    prior = draws.surface.prior_precision
+    found["prior"] = f"{float(prior.mean()):.3g}"
+    if answer == "network":
+        return found
+    ended = sum(status is not None and not status.ok for status in draws.status)
+    found["draws"] = f"{len(draws)}" + (f", {ended} of which ended early" if ended else "")
+    return found
+
+
+def _meaning(name: str, known: Table) -> str:
+    return {
+        "noise": f", the standard deviation that is left of {known.target_name!r}",
+        "prior": ", the precision of the network's weights; a larger one is smoother",
+    }.get(name, "")
+
+
+def _noise(estimator: Any) -> float:
+    """Of the likelihood, in the units of the target."""
+    return float(estimator.draws_.surface.likelihood.noise_std * estimator.target_scale_[0])
+
+
+def _differ(one: Any, other: Any, answer: str) -> bool:
+    """Whether two fits disagree about how much can be known: noise, gain, or trust."""
+    if isinstance(one, DimsRegressor):
+        ratio = _noise(one) / _noise(other)
+        if not 1 / OTHER_NOISE <= ratio <= OTHER_NOISE:
+            return True
+    if answer == "network":  # the rest was found out about the draws
+        return False
+    gains = [each.judgement_["gain_on_training_rows"] for each in (one, other)]
+    trusted = [trustworthy(each.judgement_) for each in (one, other)]
+    return abs(gains[0] - gains[1]) > OTHER_GAIN or trusted[0] != trusted[1]
