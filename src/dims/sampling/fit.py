@@ -16,6 +16,7 @@ from dims.curvature.evidence import (
     tuned_surface,
 )
 from dims.errors import renamed_arguments
+from dims.model.checks_trained import warn_of_untrained
 from dims.model.likelihoods import (
     Likelihood,
     given_noise,
@@ -97,6 +98,9 @@ def fit(
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     scales = {"effective_points": effective_points, "loss_scale": loss_scale}
     surface = _surface(model, data, likelihood, prior_precision, noise_std, parameters, scales)
+    outputs = surface.outputs_on_data(surface.initial.unsqueeze(0))[0]
+    # The caller of `fit`, which is decorated.
+    warn_of_untrained(surface.likelihood, outputs, surface.data.targets, stacklevel=3)
     rows = held_out_rows(validation, surface, refit, data)
     opened = (prior_structure if prior_precision is None else None, noise_std is None)
     made = replace(_posterior(surface, chosen, tune, *opened, budget_of(refine)), validation=rows)
