@@ -19,6 +19,7 @@ from dims.errors import renamed_arguments
 from dims.estimators.care import Rows, judge, split_rows, train_for_best_length
 from dims.estimators.given import Checked, Trained
 from dims.estimators.network import untrained
+from dims.estimators.own_words import in_words_of_estimators
 from dims.estimators.refused import refuse
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.shapes import check_integer, check_positive
@@ -159,18 +160,19 @@ class DimsEstimator(BaseEstimator):
         refuse(refused)
         self._network_draws = None
         made = self._trained(self._checked(X, y))
-        self.posterior_ = fit(
-            made.network,
-            (made.inputs, made.targets),
-            made.task,
-            curvature=self.curvature,
-            curvature_kind=self.curvature_kind,
-            prior_precision=self.prior_precision,
-            tune="cautious" if self.refine else True,
-            refine=self.refine,
-            validation=made.unseen,
-            progress=bool(self.verbose),
-        )
+        with in_words_of_estimators(stacklevel=2):
+            self.posterior_ = fit(
+                made.network,
+                (made.inputs, made.targets),
+                made.task,
+                curvature=self.curvature,
+                curvature_kind=self.curvature_kind,
+                prior_precision=self.prior_precision,
+                tune="cautious" if self.refine else True,
+                refine=self.refine,
+                validation=made.unseen,
+                progress=bool(self.verbose),
+            )
         self._sample(made.draw_seed)
         self.judgement_ = judge(self.posterior_, self.draws_)
         return self
