@@ -46,7 +46,8 @@ class DimsEstimator(BaseEstimator):
 
     Args:
         hidden: Widths of the hidden layers; () is a linear model.
-        activation: "tanh", "silu" or "gelu"; smooth, because trajectories follow the loss.
+        activation: "tanh", "silu" or "gelu"; smooth, because trajectories follow the loss. None is
+            "silu" in regression, which fits curves from fewer rows, and "tanh" in classification.
         epochs: Most steps of Adam, each on all points.
         validation_fraction: Part of the rows that is held out: half of them choose the number of
             steps, the others weigh network and draws (`draws_.mixture`) and judge the answer. 0, or
@@ -95,7 +96,7 @@ class DimsEstimator(BaseEstimator):
     def __init__(
         self,
         hidden: Sequence[int] = (16,),
-        activation: str = "tanh",
+        activation: str | None = None,
         *,
         epochs: int = 300,
         learning_rate: float = 0.02,
