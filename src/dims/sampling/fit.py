@@ -98,9 +98,6 @@ def fit(
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     scales = {"effective_points": effective_points, "loss_scale": loss_scale}
     surface = _surface(model, data, likelihood, prior_precision, noise_std, parameters, scales)
-    outputs = surface.outputs_on_data(surface.initial.unsqueeze(0))[0]
-    # The caller of `fit`, which is decorated.
-    warn_of_untrained(surface.likelihood, outputs, surface.data.targets, stacklevel=3)
     rows = held_out_rows(validation, surface, refit, data)
     opened = (prior_structure if prior_precision is None else None, noise_std is None)
     made = replace(_posterior(surface, chosen, tune, *opened, budget_of(refine)), validation=rows)
@@ -142,7 +139,11 @@ def _surface(
     """With a prior of 1 until one is tuned."""
     prior = 1.0 if prior_precision is None else prior_precision
     noisy = with_noise(likelihood, noise_std)
-    return LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
+    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
+    outputs = surface.outputs_on_data(surface.initial.unsqueeze(0))[0]
+    # The caller of `fit`, which is decorated.
+    warn_of_untrained(surface.likelihood, outputs, surface.data.targets, stacklevel=4)
+    return surface
 
 
 def _posterior(
