@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
 
 import dims
 from cases import first
@@ -403,3 +404,30 @@ else:
     raise AssertionError("no ImportError")
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_the_activation_is_chosen_by_the_task_where_none_is_given():
+    x, y = sine()
+    kinds = {}
+    for name, model, targets in (
+        ("numbers", DimsRegressor, y),
+        ("classes", DimsClassifier, (y > np.median(y)).astype(int)),
+    ):
+        made = model(**FAST, random_state=0).train(x, targets)[0]
+        kinds[name] = {type(layer) for layer in made} & {nn.SiLU, nn.Tanh}
+    assert kinds == {"numbers": {nn.SiLU}, "classes": {nn.Tanh}}
+    own = DimsRegressor(**FAST, activation="tanh", random_state=0).train(x, y)[0]
+    assert any(isinstance(layer, nn.Tanh) for layer in own)
+
+
+def test_a_bump_is_seen_in_forty_rows():
+    """With tanh units prior and noise take it for noise: an error of two thirds of its size."""
+    random = np.random.RandomState(0)
+    x = random.uniform(-2, 2, (540, 4))
+    y = 3 * np.exp(-(x**2).sum(1) / 4) + 0.5 * x[:, 0]
+    errors = []
+    for activation in (None, "tanh"):
+        how = {"activation": activation, "draws": 5, "random_state": 0}
+        model = DimsRegressor(**how).fit(x[:40], y[:40])
+        errors.append(np.sqrt(((model.predict(x[40:]) - y[40:]) ** 2).mean()) / y.std())
+    assert errors[0] < 0.5 < errors[1]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from dims.baselines.comparison import Comparison, MethodScores
-from dims.baselines.contestants import CONTESTANTS, Contest
+from dims.baselines.contestants import BY_EVIDENCE, CONTESTANTS, Contest
 from dims.baselines.row_scores import error_rows, nll_rows, reliability
 from dims.errors import StoreError
 from dims.model.likelihoods import Likelihood
@@ -94,7 +94,7 @@ def compare(
     kept = None if store is None else _Kept(Path(store), _manifest(made, judged, ood, scale))
     with part_reporter(progress, "comparing") as report:
         scores = _all_scores(names, made, _Test(judged, ood, scale), kept, report)
-        return Comparison(surface.likelihood.task, scores)
+        return Comparison(surface.likelihood.task, scores, scale)
 
 
 class _Test(NamedTuple):
@@ -163,6 +163,7 @@ def _scored(name: str, contest: Contest, test: _Test) -> MethodScores:
             made = CONTESTANTS[name](contest)
             seconds = time.perf_counter() - began
             scores = _scores(name, made, seconds, test)
+            scores = replace(scores, **_noise(name, made, contest, test.scale))
         except (ValueError, RuntimeError, ArithmeticError, MemoryError) as error:
             reason = " ".join(str(error).split())
             scores = MethodScores(name, time.perf_counter() - began, problem=reason)
@@ -197,6 +198,18 @@ def _scores(name: str, made: Draws, seconds: float, test: _Test) -> MethodScores
     )
 
 
+def _noise(name: str, made: Draws, contest: Contest, scale: float) -> dict[str, Any]:
+    """σ in the units of the scores, and what chose it; nothing where there is no single σ."""
+    noise = made.surface.likelihood.noise_std
+    if noise is None:
+        return {}
+    source = "evidence" if name in BY_EVIDENCE else "held-out rows"
+    return {
+        "noise_std": noise * scale,
+        "noise_from": source if contest.open_noise else "",
+    }
+
+
 def _manifest(contest: Contest, test: TrainingData, ood: Any, scale: float) -> dict[str, Any]:
     """What the results depend on."""
     surface = contest.surface
@@ -210,6 +223,10 @@ def _manifest(contest: Contest, test: TrainingData, ood: Any, scale: float) -> d
         prints[name] = fingerprint(other, surface.initial)
     sampler = contest.sampler
     how = sampler if isinstance(sampler, str) else [sampler.name, sampler.settings]
+    # Folders of earlier versions go on where the scores are the same.
+    later: dict[str, Any] = {} if scale == 1 else {"target_scale": scale}
+    if contest.open_noise:
+        later["noise"] = "held-out rows"  # of the network; once it was that of its training rows
     return {
         "task": surface.likelihood.task,
         "draws": contest.draws,
@@ -218,7 +235,7 @@ def _manifest(contest: Contest, test: TrainingData, ood: Any, scale: float) -> d
         "curvature": contest.curvature,
         "seed": contest.seed,
         "fingerprints": prints,
-    } | ({} if scale == 1 else {"target_scale": scale})  # folders of earlier versions go on
+    } | later
 
 
 class _Kept:
@@ -232,8 +249,8 @@ class _Kept:
         if path.exists():
             if json.loads(path.read_text("utf-8")) != wanted:
                 raise StoreError(
-                    f"store: {folder} holds another comparison (other data, network or settings); "
-                    "give another folder"
+                    f"store: {folder} holds another comparison (other data, network or "
+                    "settings, or of an earlier version); give another folder"
                 )
         else:
             write_text_atomically(path, json.dumps(wanted))
@@ -261,11 +278,12 @@ def read_comparison(folder: str | os.PathLike[str]) -> Comparison:
     """
     place = Path(folder)
     try:
-        task = json.loads((place / COMPARISON).read_text("utf-8"))["task"]
+        manifest = json.loads((place / COMPARISON).read_text("utf-8"))
+        task, scale = manifest["task"], float(manifest.get("target_scale", 1.0))
         files = [place / f"{name}.json" for name in CONTESTANTS]
         found = [MethodScores(**json.loads(f.read_text("utf-8"))) for f in files if f.exists()]
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise StoreError(f"{place}: is not the folder of a comparison ({error})") from error
     if not found or found[0].method != "network":
         raise StoreError(f"{place}: no method is finished yet; call compare again")
-    return Comparison(task, found)
+    return Comparison(task, found, scale)

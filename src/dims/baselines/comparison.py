@@ -33,6 +33,8 @@ class MethodScores:
         problem: Why there is no result; empty where there is one.
         notes: Warnings of the method.
         weight_on_network: Of the answer of DiMS; None for other methods.
+        noise_std: σ of a regression, in the units of the scores; the geometric mean of several.
+        noise_from: What chose it: "held-out rows", "evidence", or "" where it was given.
     """
 
     method: str
@@ -47,6 +49,8 @@ class MethodScores:
     problem: str = ""
     notes: list[str] = field(default_factory=list)
     weight_on_network: float | None = None
+    noise_std: float | None = None
+    noise_from: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The fields in JSON's types."""
@@ -60,6 +64,7 @@ class Comparison(Shown):
     Attributes:
         task: "classification" or "regression".
         methods: The scores of each method, in the order they ran.
+        target_scale: What `compare` was told that targets were divided by.
 
     Example:
         >>> comparison = dims.compare(model, data, "regression", validation=rows, test=others)
@@ -68,6 +73,7 @@ class Comparison(Shown):
 
     task: str
     methods: Sequence[MethodScores]
+    target_scale: float = 1.0
 
     def _facts(self) -> dict[str, Any]:
         names = ", ".join(scores.method for scores in self.done)
@@ -123,6 +129,25 @@ class Comparison(Shown):
         rows: Tensor = torch.tensor(self[other].nll) - torch.tensor(self[method].nll)
         return resampled(rows)
 
+    def units(self) -> str:
+        """A sentence: in which units scores are, and whose noise was chosen by what.
+
+        Returns:
+            The sentence.
+        """
+        if self.task == "classification":
+            return "NLL: nats a test row."
+        scale = "as they were given"
+        if self.target_scale != 1:
+            scale = f"before they were divided by {self.target_scale:.6g} (target_scale)"
+        told = f"NLL: nats a test row. All scores are in the units of the targets {scale}."
+        chosen: dict[str, list[str]] = {}
+        for scores in self.done:
+            if scores.noise_from:
+                chosen.setdefault(scores.noise_from, []).append(scores.method)
+        parts = [f"by the {source} ({', '.join(names)})" for source, names in chosen.items()]
+        return told + (f" The noise was chosen {', '.join(parts)}." if parts else "")
+
     @property
     def best(self) -> str:
         """The method with the lowest mean NLL."""
@@ -163,20 +188,23 @@ class Comparison(Shown):
         classes = self.task == "classification"
         names = ("accuracy", "ECE") if classes else ("RMSE", "95% cov.")
         other = 11 if any(scores.ood is not None for scores in self.done) else 0
+        wide = 10 if any(scores.noise_std is not None for scores in self.done) else 0
         lines = [
             f"{'method':<14}{'NLL':>8}{'95 % interval':>20}{names[0]:>10}{names[1]:>10}"
-            f"{'OOD AUROC' if other else '':>{other}}{'seconds':>9}"
+            f"{'noise' if wide else '':>{wide}}{'OOD AUROC' if other else '':>{other}}"
+            f"{'seconds':>9}"
         ]
         for scores in sorted(self.done, key=lambda s: _mean(s.nll)):
             nll, error = self.nll(scores.method), self.error(scores.method)
             span = f"[{nll.low:.3f}, {nll.high:.3f}]"
             lines.append(
                 f"{scores.method:<14}{nll.value:>8.3f}{span:>20}{_number(error.value):>10}"
-                f"{_number(scores.calibration):>10}{_number(scores.ood):>{other}}{scores.seconds:>9.3g}"
+                f"{_number(scores.calibration):>10}{_number(scores.noise_std):>{wide}}"
+                f"{_number(scores.ood):>{other}}{scores.seconds:>9.3g}"
             )
         lines += [f"{s.method:<14}no result: {s.problem}" for s in self.methods if s.problem]
         notes = [f"{scores.method}: {note}" for scores in self.methods for note in scores.notes]
-        return "\n".join([*lines, "", self.recommendation(), *notes])
+        return "\n".join([*lines, "", self.units(), self.recommendation(), *notes])
 
 
 def _mean(values: Sequence[float]) -> float:

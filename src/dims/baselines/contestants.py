@@ -15,7 +15,8 @@ from dims.baselines.mc_dropout import mc_dropout
 from dims.baselines.swag import swag
 from dims.baselines.temperature import temperature_scaling
 from dims.baselines.training import train_ensemble
-from dims.model.likelihoods import Likelihood, leaves_noise_open
+from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise_per_output
+from dims.model.shapes import RowVectors
 from dims.model.training_data import TrainingData
 from dims.sampling.draws import Draws
 from dims.sampling.fit import fit
@@ -23,9 +24,11 @@ from dims.sampling.posterior import Posterior
 from dims.sampling.samplers import Sampler
 from dims.surface.loss import LossSurface
 
-__all__ = ["CONTESTANTS", "Contest"]
+__all__ = ["BY_EVIDENCE", "CONTESTANTS", "Contest"]
 
 SWAG_RATES = (1e-4, 1e-3, 1e-2)
+# An open noise of theirs is that of most evidence; others take it from the held-out rows.
+BY_EVIDENCE = ("last_layer", "linla", "rla", "dims")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +47,20 @@ class Contest:
     seed: int
 
     def network(self) -> Draws:
-        """The trained network alone; an open noise is that of its training residuals."""
+        """The trained network alone; an open noise is that of its residuals on held-out rows."""
         surface, theta = self.surface, self.surface.initial.unsqueeze(0)
-        if leaves_noise_open(self.likelihood, None):
-            noisy = surface.likelihood.with_noise(residual_std(surface, theta))
-            surface = surface.with_settings(likelihood=noisy)
+        if self.open_noise:
+            surface = surface.with_settings(likelihood=self._noisy(theta))
         return Draws.from_parameters(surface, theta, "network")
 
     def temperature(self) -> Draws:
-        return temperature_scaling(self.network(), self.validation)
+        """With an open noise, the network has the temperature that held-out rows choose already."""
+        alone = self.network()
+        return alone if self.open_noise else temperature_scaling(alone, self.validation)
 
     def mc_dropout(self) -> Draws:
-        return mc_dropout(self.model, self.data, self.likelihood, self.draws, seed=self.seed)
+        masks = self._masks(self.likelihood)
+        return self._masks(self._noisy(masks.parameters)) if self.open_noise else masks
 
     def last_layer(self) -> Draws:
         return last_layer(self.model, self.data, self.likelihood, self.draws, seed=self.seed)
@@ -86,6 +91,27 @@ class Contest:
         """Prior and noise at a minimum; weights of the network and of times by held-out rows."""
         chosen = replace(self._posterior(), validation=self.validation)
         return chosen.sample(self.draws, self.sampler, seed=self.seed, progress=False)
+
+    @property
+    def open_noise(self) -> bool:
+        """Whether methods choose the noise of a regression themselves."""
+        return leaves_noise_open(self.likelihood, None)
+
+    def _noisy(self, thetas: RowVectors) -> Likelihood:
+        """A Gaussian with the noise of the residuals on the held-out rows, for each output its own.
+
+        Networks are nearer to rows that they have learned than to others.
+        """
+        held = self.surface.with_settings()
+        held.data = self.validation
+        if held.outputs == 1:
+            return held.likelihood.with_noise(residual_std(held, thetas))
+        outputs = held.predict(thetas, held.data.inputs)
+        targets = held.data.targets.expand(outputs.shape)
+        return with_noise_per_output(held.likelihood, outputs.flatten(0, 1), targets.flatten(0, 1))
+
+    def _masks(self, likelihood: str | Likelihood) -> Draws:
+        return mc_dropout(self.model, self.data, likelihood, self.draws, seed=self.seed)
 
     def _posterior(self) -> Posterior:
         """All methods that start from a Laplace approximation get prior and noise alike."""

@@ -19,6 +19,7 @@ from dims.errors import renamed_arguments
 from dims.estimators.care import Rows, judge, split_rows, train_for_best_length
 from dims.estimators.given import Checked, Trained
 from dims.estimators.network import untrained
+from dims.estimators.own_words import in_words_of_estimators
 from dims.estimators.refused import refuse
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.shapes import check_integer, check_positive
@@ -45,7 +46,8 @@ class DimsEstimator(BaseEstimator):
 
     Args:
         hidden: Widths of the hidden layers; () is a linear model.
-        activation: "tanh", "silu" or "gelu"; smooth, because trajectories follow the loss.
+        activation: "tanh", "silu" or "gelu"; smooth, because trajectories follow the loss. None is
+            "silu" in regression, which fits curves from fewer rows, and "tanh" in classification.
         epochs: Most steps of Adam, each on all points.
         validation_fraction: Part of the rows that is held out: half of them choose the number of
             steps, the others weigh network and draws (`draws_.mixture`) and judge the answer. 0, or
@@ -94,7 +96,7 @@ class DimsEstimator(BaseEstimator):
     def __init__(
         self,
         hidden: Sequence[int] = (16,),
-        activation: str = "tanh",
+        activation: str | None = None,
         *,
         epochs: int = 300,
         learning_rate: float = 0.02,
@@ -159,18 +161,19 @@ class DimsEstimator(BaseEstimator):
         refuse(refused)
         self._network_draws = None
         made = self._trained(self._checked(X, y))
-        self.posterior_ = fit(
-            made.network,
-            (made.inputs, made.targets),
-            made.task,
-            curvature=self.curvature,
-            curvature_kind=self.curvature_kind,
-            prior_precision=self.prior_precision,
-            tune="cautious" if self.refine else True,
-            refine=self.refine,
-            validation=made.unseen,
-            progress=bool(self.verbose),
-        )
+        with in_words_of_estimators(stacklevel=2):
+            self.posterior_ = fit(
+                made.network,
+                (made.inputs, made.targets),
+                made.task,
+                curvature=self.curvature,
+                curvature_kind=self.curvature_kind,
+                prior_precision=self.prior_precision,
+                tune="cautious" if self.refine else True,
+                refine=self.refine,
+                validation=made.unseen,
+                progress=bool(self.verbose),
+            )
         self._sample(made.draw_seed)
         self.judgement_ = judge(self.posterior_, self.draws_)
         return self

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import is_classifier
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
@@ -16,6 +17,8 @@ from dims.model.training import perceptron
 __all__ = ["untrained"]
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
+# Of units that are bounded, the prior makes curves of few rows too flat.
+USUAL = {"regression": "silu", "classification": "tanh"}
 
 
 class Standardise(nn.Module):
@@ -48,6 +51,8 @@ def untrained(
         ValueError: The widths or the activation are not known.
     """
     hidden, activation = estimator.hidden, estimator.activation
+    if activation is None:
+        activation = USUAL["classification" if is_classifier(estimator) else "regression"]
     if activation not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise ValueError(f"activation: {activation!r} is unknown; there are {known}")

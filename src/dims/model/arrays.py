@@ -58,4 +58,5 @@ def _numbers(name: str, array: np.ndarray) -> np.ndarray:
             f"{name}: expected numbers, got {array.dtype}; turn text and categories into numbers, "
             "and objects with array.astype(float)"
         )
-    return array
+    # Frames give their own memory, to be read only, of which torch warns.
+    return array if array.flags.writeable else array.copy()

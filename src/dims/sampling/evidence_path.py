@@ -63,12 +63,12 @@ ENOUGH = 0.1  # nats: what another round must gain
 
 AT_AN_END = (
     "evidence: its maximum lies at an end of the grid of prior precisions; the data do not "
-    "determine it. Give one, such as dims.fit(..., prior_precision=1.0)"
+    "determine it. Give one, such as prior_precision=1.0"
 )
 STOPPED = (
     "evidence: it still rose when the search ended, after {} curvatures; the best prior precision "
     "so far, {:.3g}, was taken. Data with next to no noise do that. If predictions of held-out "
-    "rows are poor, give one, such as dims.fit(..., prior_precision=1.0)"
+    "rows are poor, give one, such as prior_precision=1.0"
 )
 
 

@@ -16,6 +16,7 @@ from dims.curvature.evidence import (
     tuned_surface,
 )
 from dims.errors import renamed_arguments
+from dims.model.checks_trained import warn_of_untrained
 from dims.model.likelihoods import (
     Likelihood,
     given_noise,
@@ -137,7 +138,11 @@ def _surface(
     """With a prior of 1 until one is tuned."""
     prior = 1.0 if prior_precision is None else prior_precision
     noisy = with_noise(likelihood, noise_std)
-    return LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
+    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
+    outputs = surface.outputs_on_data(surface.initial.unsqueeze(0))[0]
+    # The caller of `fit`, which is decorated.
+    warn_of_untrained(surface.likelihood, outputs, surface.data.targets, stacklevel=4)
+    return surface
 
 
 def _posterior(

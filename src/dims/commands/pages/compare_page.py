@@ -36,10 +36,11 @@ def compare_page(folder: Path) -> dict[str, Any]:
             ["test rows", len(found[found.best].nll)],
             ["intervals", "95 %, over resampled test rows"],
             ["calibration", f"{shown} on the test rows"],
+            ["units", found.units()],
         ],
         "advice": [found.recommendation(), *_problems(found)],
         "tables": [_table(found, classes)],
-        "runs": [{"name": folder.name, "method": "comparison", "calibration": _diagrams(found)}],
+        "runs": [{"name": folder.name, "method": "comparison", **_calibration(found, classes)}],
         "citation": CITATION,
     }
 
@@ -65,26 +66,41 @@ def _table(found: Comparison, classes: bool) -> dict[str, Any]:
         column("OOD AUROC", "by entropy, in regression by variance"),
         column("seconds", "training, fitting and sampling"),
         column("weight on network", "in the answer of DiMS"),
+        column("noise", "standard deviation, in the units of the targets"),
     ]
     rows = []
     for s in found.done:
         nll, gain = found.nll(s.method), found.difference(s.method, "network")
         score = found.error(s.method).value
-        more = (s.calibration, s.ood, s.seconds, s.weight_on_network)
+        more = (s.calibration, s.ood, s.seconds, s.weight_on_network, s.noise_std)
         rows.append([_label(s), *nll, *gain, score, *more])
     return table("scores", "Scores", "Lower NLL is better.", columns, rows)
 
 
-def _diagrams(found: Comparison) -> list[dict[str, Any]]:
-    return [
-        {
-            "method": _label(s),
-            "confidence": s.promised,
-            "accuracy": s.observed,
-            "inputs": s.inputs,
-        }
-        for s in found.done
-    ]
+def _calibration(found: Comparison, classes: bool) -> dict[str, Any]:
+    """The diagram of each method, with axes and a caption that say what is on them."""
+    what = "Accuracy in ten bins of confidence" if classes else "Share of targets in their interval"
+    rows = len(found[found.best].nll)
+    return {
+        "calibration": [
+            {
+                "method": _label(s),
+                "confidence": s.promised,
+                "accuracy": s.observed,
+                "inputs": s.inputs,
+                # Other lines may lie on it, and gaps let them be seen.
+                "dashed": s.method == "network",
+            }
+            for s in sorted(found.done, key=lambda s: s.method == "network")
+        ],
+        "calibration_axes": (
+            ["confidence", "accuracy"] if classes else ["level of the interval", "coverage"]
+        ),
+        "calibration_note": (
+            f"{what}, on {rows} test rows. The diagonal is perfect. Bars: 95 % intervals. The "
+            "line of the network is dashed."
+        ),
+    }
 
 
 def _label(scores: MethodScores) -> str:

@@ -110,8 +110,9 @@ function chart(host, width, options) {
   return { x, y, inside };
 }
 
-function addLine(frame, xs, ys, name, { log = false, opacity = 1, width = 1.5, title = name } = {}) {
+function addLine(frame, xs, ys, name, { log = false, opacity = 1, width = 1.5, title = name, dashed = false } = {}) {
   const path = svg("path", { d: linePath(xs, ys, frame.x, frame.y, log) }, svg("title", {}, title));
+  if (dashed) path.style.strokeDasharray = "7 5";
   path.style.stroke = colourOf(name);
   path.style.opacity = opacity;
   path.style.strokeWidth = width;

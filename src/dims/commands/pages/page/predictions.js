@@ -133,7 +133,7 @@ function calibrationSection(run) {
     const most = Math.max(...run.calibration.flatMap((row) => row.inputs));
     addLine(frame, [0, 1], [0, 1], "perfect", { opacity: 0.7 });
     for (const row of run.calibration) {
-      addLine(frame, row.confidence, row.accuracy, row.method, { width: 2 });
+      addLine(frame, row.confidence, row.accuracy, row.method, { width: 2, dashed: row.dashed });
       row.confidence.forEach((c, i) => {
         if (c !== null) addShare(frame, row.method, c, row.accuracy[i], row.inputs[i], most);
       });
