@@ -23,7 +23,13 @@ from dims.estimators.care import (
 from dims.model.likelihoods import resolve_likelihood
 from dims.sampling.evidence_path import AT_AN_END, STOPPED
 
-QUICK: dict[str, Any] = {"hidden": (6,), "method": "la", "draws": 5, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "hidden": (6,),
+    "activation": "tanh",
+    "method": "la",
+    "draws": 5,
+    "random_state": 0,
+}
 
 
 def table(rows: int, noise_only: bool, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -82,7 +82,7 @@ def test_fit_keeps_to_the_budget_and_reports_the_outcome() -> None:
 def test_a_minimum_is_reported_without_a_warning() -> None:
     model, data = rough()
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", dims.NotAMinimumWarning)
         settings = {"prior_precision": 0.1, "noise_std": 10.0}
         posterior = dims.fit(model, data, "regression", **settings, refine=True)
         loose = dims.fit(model, data, "regression", **settings)
