@@ -113,3 +113,20 @@ def test_probabilities_of_classes_are_averaged(tmp_path):
     each = model.predict_proba(pd.DataFrame({"side": list("NESW"), "x": 3.0}))[:, 1]
     assert each.max() - each.min() > 0.5
     assert made["probability up"].tolist() == pytest.approx([each.mean(), each[0]], rel=1e-4)
+
+
+def test_levels_that_were_learned_from_may_be_missing_ones(staff, tmp_path):
+    path, _ = staff
+    some = pd.read_csv(path)
+    some.loc[::10, "city"] = None
+    some.to_csv(path, index=False)
+    new = tmp_path / "new.csv"
+    some.drop(columns="pay").head(4).assign(city=["Z", "A", "Z", None]).to_csv(new, index=False)
+    known = tables.read(path, KINDS, "pay", "regression")
+    model = make_pipeline(tables.preparation(KINDS), dims.DimsRegressor(**QUICK))
+    model.fit(known.inputs, known.target)
+    made = pd.read_csv(
+        tables.predict_file(model, tables.read_inputs(new, KINDS), new, "pay", known)
+    )
+    assert made["predicted pay"].notna().all()
+    assert made["note"][[0, 2]].str.contains("city 'Z' was not learned from").all()

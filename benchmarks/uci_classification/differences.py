@@ -14,7 +14,6 @@ from uci_classification.counts import (
     Splits,
     cost,
     counts,
-    have,
     mean,
     mean_ranks,
     paired_difference,
@@ -46,18 +45,8 @@ def table(folder: Path, chosen_on: Sequence[str]) -> str:
     results = read_results(folder)
     if not results:
         return "no results yet"
-    parts = [
-        _table(_present(results, ours), chosen_on, ours, *theirs)
-        for ours, theirs in ANSWERS.items()
-    ]
+    parts = [_table(results, chosen_on, ours, *theirs) for ours, theirs in ANSWERS.items()]
     return "\n\n".join(parts)
-
-
-def _present(results: dict[Any, Splits], ours: str) -> dict[Any, Splits]:
-    """Splits whose answer with held-out rows has learnt them: an earlier program's has not."""
-    new = {key: [s for s in splits if AGAIN in s["scores"]] for key, splits in results.items()}
-    new = {key: splits for key, splits in new.items() if len(splits) >= 2}
-    return new if ours != "default" and new else results
 
 
 def _table(
@@ -67,8 +56,7 @@ def _table(
     head += ["AUROC: network", "ensemble", ours]
     head += [] if ours == "default" else ["weight on network"]
     head += ["seconds ÷ ensemble"]
-    again = ours != "default" and any(have(splits, AGAIN) for splits in results.values())
-    head += [AGAIN] if again else []
+    head += [] if ours == "default" else [AGAIN]
     names = (network, theirs, ours)
     rows = []
     for (name, protocol), splits in results.items():
@@ -82,8 +70,8 @@ def _table(
         if ours != "default":
             row.append(f"{statistics.fmean(s['weights']['network'] for s in splits):.2f}")
         row.append(f"{cost(splits, ours, theirs):.2f}")
-        if again:
-            row.append(f"{mean(splits, AGAIN, 'nll'):.3f}" if have(splits, AGAIN) else "")
+        if ours != "default":
+            row.append(f"{mean(splits, AGAIN, 'nll'):.3f}")
         rows.append(row)
     whole = [splits for (_, protocol), splits in results.items() if protocol != "class"]
     if not whole:  # classes have been left out, and nothing else

@@ -211,18 +211,14 @@ def write_splits(folder: Path, count: int, nll: dict[str, float]) -> None:
         (folder / f"{seed:02d}.json").write_text(json.dumps(found))
 
 
-def test_splits_that_did_not_learn_the_held_out_rows_are_left_out(tmp_path: Path) -> None:
-    old = {"network": 1.0, "ensemble": 0.9, "default": 0.8}
-    old |= {"network, held out": 1.0, "ensemble, held out": 0.7, "held out": 0.75}
-    new = {"held out, not learnt": 0.77, "ensemble, trained again": 0.74}
-    write_splits(tmp_path / "glass_ordinary", 3, old)
-    without = differences(tmp_path, ())
-    assert "trained again" not in without
-    write_splits(tmp_path / "vehicle_ordinary", 2, old | new)
-    write_splits(tmp_path / "vehicle_paper", 2, old | new | {"held out": 0.5})
+def test_answers_are_ranked_beside_the_ensemble_that_learns_as_much(tmp_path: Path) -> None:
+    scores = {"network": 1.0, "ensemble": 0.9, "default": 0.8}
+    scores |= {"network, held out": 1.0, "ensemble, held out": 0.7, "held out": 0.75}
+    scores |= {"held out, not learnt": 0.77, "ensemble, trained again": 0.74}
+    write_splits(tmp_path / "vehicle_ordinary", 2, scores)
+    write_splits(tmp_path / "vehicle_paper", 2, scores | {"held out": 0.5})
     shown = differences(tmp_path, ()).splitlines()
     ranks = [line for line in shown if line.startswith("Mean rank")]
-    # Without glass, whose files are of the earlier program.
     assert ranks[0].endswith("network 3.00, ensemble 2.00, default 1.00")
     assert ranks[1].endswith("network, held out 3.00, ensemble, held out 1.50, held out 1.50")
     assert ranks[2].endswith("network, held out 3.00, ensemble, trained again 1.50, held out 1.50")
@@ -230,7 +226,6 @@ def test_splits_that_did_not_learn_the_held_out_rows_are_left_out(tmp_path: Path
     assert "held out: -0.145 in mean NLL by learning these rows, lower on 2 of 2" in shown
     rows = [line for line in shown if "| 0.25 | 3.00 |" in line]
     assert [row.endswith("| 3.00 | 0.740 |") for row in rows] == [True, True]
-    assert sum(line.startswith("| glass") for line in shown) == 1  # without held-out rows
 
 
 @pytest.mark.data

@@ -118,7 +118,9 @@ def _with_known_levels(
     chosen = levels.loc[order].iloc[places]
     copied = rows.iloc[np.repeat(np.arange(len(rows)), COPIES)].reset_index(drop=True)
     for name in names:
-        copied[name] = np.tile(chosen[name].to_numpy(object), len(rows))
+        # As objects: pandas would make a string column of it, with NaN in place of None.
+        cells = np.tile(chosen[name].to_numpy(object), len(rows))
+        copied[name] = pd.Series(cells, dtype=object)
     return copied, len(chosen.drop_duplicates())
 
 
