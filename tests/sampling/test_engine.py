@@ -24,7 +24,7 @@ from cases import slow
 from dims.commands import app
 from dims.mechanics.batch import Progress
 from dims.sampling.engine import Job, Work
-from dims.sampling.engine.cluster import send_source
+from dims.sampling.engine.cluster import _cancel, send_source
 from dims.sampling.progress import RunProgress
 from dims_paper.cache import kept_runs
 from dims_paper.schema import Run
@@ -84,6 +84,22 @@ def test_ray_makes_the_same_files_as_this_process(posterior, quiet, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
+def test_only_workers_that_are_late_are_forced_to_end():
+    """Ray 2.60 may end the program itself where a task that has ended is forced."""
+    asked: list[tuple[str, bool]] = []
+
+    class Ray:
+        def cancel(self, task: str, force: bool) -> None:
+            asked.append((task, force))
+
+        def wait(self, tasks: list[str], **_: object) -> tuple[list[str], list[str]]:
+            return tasks[:1], tasks[1:]
+
+    _cancel(Ray(), ["ended", "late"])
+    assert asked == [("ended", False), ("late", False), ("late", True)]
+    _cancel(Ray(), [])
+
+
 def test_an_engine_needs_no_store(posterior, quiet):
     assert_same(sample(posterior, "ray", None), quiet[1])
 

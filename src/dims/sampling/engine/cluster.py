@@ -151,9 +151,12 @@ def _cancel(ray: Any, running: list[Any]) -> None:
     """Interrupt the workers, so that they keep the state of their chunks, then end them."""
     for reference in running:
         ray.cancel(reference, force=False)
+    late: list[Any] = []
     if running:
-        ray.wait(running, num_returns=len(running), timeout=PATIENCE)
-    for reference in running:
+        _, late = ray.wait(running, num_returns=len(running), timeout=PATIENCE)
+    # Not those that have ended: a reply that is under way to a forced task ends this process in
+    # Ray 2.60 ("Tried to complete task that was not pending").
+    for reference in late:
         ray.cancel(reference, force=True)
 
 
