@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from common import minimise_squares, options
 from dims.commands.pages.style import COLOURS, figure_style
 
 FLATS = (12, 12, 12, 3, 0)  # number per district
@@ -91,6 +92,4 @@ def main(quick: bool, out: Path) -> list[float]:
 
 
 if __name__ == "__main__":
-    from common import minimise_squares, options
-
     main(**options(__doc__))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from common import minimise_squares, options
 from dims.commands.pages.style import COLOURS, LABELS, figure_style
 
 GAP = (-0.6, 0.9)
@@ -88,6 +89,4 @@ def main(quick: bool, out: Path) -> dict[str, dims.Draws]:
 
 
 if __name__ == "__main__":
-    from common import minimise_squares, options
-
     main(**options(__doc__))

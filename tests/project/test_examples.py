@@ -15,6 +15,12 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.fixture(autouse=True)
+def _beside_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where an example is run: it imports what the others share."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
 def example(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
