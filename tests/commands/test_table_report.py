@@ -57,10 +57,18 @@ def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
     assert run["residuals"][0]["axis"] == "predicted price"
     known, held = sys.modules["flats_run"].data()
     sizes = held.inputs["size"].fillna(known.inputs["size"].median())
+    places = {line: place for place, line in enumerate(held.lines)}  # rows have the file's lines
     for row in shown:
-        assert row[4] == pytest.approx(held.target[row[0]])
+        assert row[4] == pytest.approx(held.target[places[row[0]]])
         assert 0 < row[2] < 60
-        assert row[5] == pytest.approx(sizes.iloc[row[0]])
+        assert row[5] == pytest.approx(sizes.iloc[places[row[0]]])
+    scores = next(table for table in page["tables"] if table["id"] == "held-out")
+    *_, constant = scores["rows"]
+    assert constant[0] == "mean of the training targets"
+    rmse = np.sqrt(np.mean((held.target - known.target.mean()) ** 2))
+    assert constant[[column["label"] for column in scores["columns"]].index("RMSE")] == (
+        pytest.approx(rmse, rel=1e-3)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")
@@ -72,8 +80,11 @@ def test_classes_have_their_labels(tmp_path, monkeypatch):
     assert run["calibration"]
     shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
     held = sys.modules["feelings_run"].data()[1]
-    assert [row[4] for row in shown] == [held.target[row[0]] for row in shown]
+    places = {line: place for place, line in enumerate(held.lines)}
+    assert [row[4] for row in shown] == [held.target[places[row[0]]] for row in shown]
     assert {row[2] for row in shown} <= {"down", "flat", "up"}
+    *_, constant = next(table for table in page["tables"] if table["id"] == "held-out")["rows"]
+    assert constant[0] == "class frequencies"
 
 
 def test_rows_for_the_network_must_have_labels_that_it_knows():

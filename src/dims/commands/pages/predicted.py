@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dims.baselines.row_scores import reliability
 from dims.commands.pages.classes import right_and_wrong
+from dims.commands.pages.constant import constant_answer
 from dims.commands.pages.pictures import is_images, pictures
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import rounded
@@ -60,7 +61,7 @@ def predicted(draws: Draws, training: TrainingData, held_out: TrainingData | Non
         lambda: _functions(draws, label, training, held_out, units),
     ]
     if held_out is not None:
-        parts.append(lambda: _held_out(draws, label, rows, units))
+        parts.append(lambda: _held_out(draws, label, training, rows, units))
     for part in parts:
         try:
             found |= part()
@@ -80,7 +81,9 @@ def _first(rows: TrainingData, most: int) -> TrainingData:
     return TrainingData(slice_inputs(rows.inputs, slice(most)), rows.targets[:most])
 
 
-def _held_out(draws: Draws, label: str, rows: TrainingData, units: Units) -> Entry:
+def _held_out(
+    draws: Draws, label: str, training: TrainingData, rows: TrainingData, units: Units
+) -> Entry:
     """Scores, calibration and residuals; those of the network alone beside them."""
     theta = draws.map_parameters if draws.mixture is None else draws.mixture.network
     alone = Draws.from_parameters(draws.surface, theta.unsqueeze(0), "map", theta, measure=False)
@@ -88,6 +91,9 @@ def _held_out(draws: Draws, label: str, rows: TrainingData, units: Units) -> Ent
     # Scores of several outputs are means over them, which have no units.
     scored = Units() if len(units.scale) > 1 else units
     judged = {name: scored.predict(which, rows.inputs) for name, which in each.items()}
+    known = scored.rows(training).targets
+    with suppress(TypeError):  # another likelihood
+        judged |= [constant_answer(judged[label], known, len(rows.targets))]
     truth, rows, inputs = scored.rows(rows).targets, units.rows(rows), rows.inputs
     made = {name: units.predict(which, inputs) for name, which in each.items()}
     classes = isinstance(made[label], ClassificationPredictive)
@@ -161,11 +167,14 @@ def _disagreement(
             line[1], line[3] = (units.label(int(line[place])) for place in (1, 3))
     count = 0 if inputs is None else inputs.shape[1]
     names = units.inputs or [f"x{place}" for place in range(count)]
-    lines = [[every * row, *line] for row, line in zip(chosen.tolist(), values, strict=True)]
+    numbers = units.lines if held_out and len(units.lines) == len(amount) else []
+    places = [numbers[row] if numbers else every * row for row in chosen.tolist()]
+    lines = [[place, *line] for place, line in zip(places, values, strict=True)]
     found: Entry = {
         "disagreement": {
             "classes": classes,
             "held_out": held_out,
+            "lines": bool(numbers),
             "rows": lines,
             "inputs": count,
             "names": names[:SHOWN_INPUTS],

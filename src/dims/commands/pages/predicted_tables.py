@@ -57,7 +57,9 @@ def disagreement_table(predicted: dict[str, Any]) -> dict[str, Any]:
     cells = list(zip(*rows, strict=True)) or [()] * (shown + 5)
     own = None if classes else decimals_of([*cells[2], *cells[4]])
     columns = [
-        column("row", "counted from 0, in the order of the data"),
+        column("line", "of the file; the names are line 1")
+        if found.get("lines")
+        else column("row", "counted from 0, in the order of the data"),
         column("disagreement", "mutual information, nats")
         if classes
         else column("disagreement", "std of the draws' means", own),

@@ -32,6 +32,7 @@ class Units:
         classes: Labels of the classes.
         mean: Of each output.
         scale: Of each output, positive.
+        lines: Of the held-out rows in the person's file.
     """
 
     inputs: list[str] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Units:
     classes: list[str] = field(default_factory=list)
     mean: list[float] = field(default_factory=list)
     scale: list[float] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
 
     def predict(self, draws: Draws, inputs: Inputs) -> Predictive:
         """What draws predict, in the person's units."""
@@ -89,7 +91,8 @@ def units_of(draws: Draws, rows: TrainingData) -> tuple[Units, list[str]]:
 
     Args:
         draws: Their network may have `input_names`, `target_names`, `class_names`, and
-            `targets_standardised_by`, the mean and scale that were taken out of targets.
+            `targets_standardised_by`, the mean and scale that were taken out of targets, and
+            `held_out_lines`.
         rows: Some rows of data.
 
     Returns:
@@ -103,9 +106,10 @@ def units_of(draws: Draws, rows: TrainingData) -> tuple[Units, list[str]]:
     count = made.mean.shape[1]
     width = rows.inputs.flatten(1).shape[1] if isinstance(rows.inputs, Tensor) else 0
     inputs = _names(network, "input_names", width)
+    lines = [int(line) for line in getattr(network, "held_out_lines", [])]
     if isinstance(made, ClassificationPredictive):
-        return Units(inputs, classes=_names(network, "class_names", count)), []
-    named = Units(inputs, _names(network, "target_names", count))
+        return Units(inputs, classes=_names(network, "class_names", count), lines=lines), []
+    named = Units(inputs, _names(network, "target_names", count), lines=lines)
     given = getattr(network, STANDARDISED, None)
     if given is None:
         return named, []

@@ -42,6 +42,7 @@ def as_problem(model: Pipeline, known: Table, held_out: Table) -> tuple[nn.Modul
     network, rows, likelihood = estimator.train(features, known.target)
     network.input_names = input_names(model[0])
     network.target_names = [known.target_name]
+    network.held_out_lines = [int(line) for line in held_out.lines]
     unseen = estimator.rows_for_network(prepare.transform(held_out.inputs), held_out.target)
     return network, rows, likelihood, unseen
 

@@ -36,9 +36,10 @@ const residualsNote = (run) => run.within_two === undefined
 
 function evidenceSection(run) {
   const host = el("div"), points = run.evidence.filter((p) => p.log_evidence !== null);
-  const xs = points.map((p) => Math.log10(p.prior_precision)), ys = points.map((p) => p.log_evidence);
+  const xs = points.map((p) => Math.log10(p.prior_precision)), all = points.map((p) => p.log_evidence);
+  // Far worse candidates lie on the lower edge, so that the others can be told from each other.
+  const best = Math.max(...all), low = Math.max(Math.min(...all), best - 200), ys = all.map((y) => Math.max(y, low));
   whenSized(host, (width) => {
-    const best = Math.max(...ys), low = Math.max(Math.min(...ys), best - 200);
     const frame = chart(host, Math.min(width, 640), { height: 300, xRange: padded(extent(xs)),
       yRange: padded(extent([low, best])), xLabel: "log₁₀ of the prior precision",
       yLabel: "log evidence [nats]", label: "log evidence against the prior precision" });
@@ -46,7 +47,7 @@ function evidenceSection(run) {
     points.forEach((point, i) => {
       const noise = point.noise_std === undefined ? "" : `, noise ${format(point.noise_std)}`;
       const dot = svg("circle", { cx: frame.x(xs[i]), cy: frame.y(ys[i]), r: point.chosen ? 7 : 3.5 },
-        svg("title", {}, `prior precision ${format(point.prior_precision)}${noise}`));
+        svg("title", {}, `prior precision ${format(point.prior_precision)}${noise}, log evidence ${format(all[i])}`));
       dot.style.fill = point.chosen ? "var(--data)" : colourOf(run.method);
       frame.inside.append(dot);
     });
