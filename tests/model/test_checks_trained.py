@@ -58,7 +58,7 @@ def test_a_classifier_worse_than_the_frequencies_is_warned_about() -> None:
     assert len(said(wide.eval(), torch.arange(40) % 3, "classification")) == 1
 
 
-def test_numbers_that_may_only_be_read_give_no_warning() -> None:
+def test_numbers_that_may_only_be_read_give_no_warning(unchecked: None) -> None:
     """Frames of pandas 3 give such arrays."""
     x, y = (part.numpy().copy() for part in data())
     x.flags.writeable = False
