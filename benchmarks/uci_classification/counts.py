@@ -7,7 +7,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["FAR", "Splits", "cost", "counts", "have", "mean", "mean_ranks", "paired_difference"]
+__all__ = [
+    "FAR",
+    "Splits",
+    "aurocs",
+    "cost",
+    "counts",
+    "have",
+    "mean",
+    "mean_ranks",
+    "paired_difference",
+]
 
 LEVEL = 0.01  # nats above the network that count as none
 UNSURE = 0.03  # the same, where the paired 95 % interval contains 0
@@ -83,3 +93,9 @@ def mean(splits: Splits, answer: str, score: str) -> float:
     """Of those splits that have it: a class may have no test rows."""
     found = (split["scores"][answer] for split in splits)
     return statistics.fmean(scores[score] for scores in found if score in scores)
+
+
+def aurocs(splits: Splits, answer: str) -> str:
+    """Permuted, moved, and of the class that was left out, where there is one."""
+    known = [far for far in FAR if any(far in split["scores"][answer] for split in splits)]
+    return ", ".join(f"{mean(splits, answer, far):.2f}" for far in known)

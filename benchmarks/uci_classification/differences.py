@@ -10,8 +10,8 @@ from typing import Any
 
 from tables import markdown
 from uci_classification.counts import (
-    FAR,
     Splits,
+    aurocs,
     cost,
     counts,
     mean,
@@ -66,7 +66,7 @@ def _table(
             *(f"{mean(splits, n, 'nll'):.3f}" for n in names),
             _difference(splits, ours, network),
         ]
-        row += [_far(splits, n) for n in names]
+        row += [aurocs(splits, n) for n in names]
         if ours != "default":
             row.append(f"{statistics.fmean(s['weights']['network'] for s in splits):.2f}")
         row.append(f"{cost(splits, ours, theirs):.2f}")
@@ -87,9 +87,3 @@ def _difference(splits: Splits, answer: str, network: str) -> str:
     """Mean and paired standard error of an answer minus the network."""
     gap, error = paired_difference(splits, answer, network)
     return f"{gap:+.3f} ± {error:.3f}"
-
-
-def _far(splits: Splits, answer: str) -> str:
-    """Permuted, moved, and of the class that was left out."""
-    known = [far for far in FAR if any(far in split["scores"][answer] for split in splits)]
-    return ", ".join(f"{mean(splits, answer, far):.2f}" for far in known)

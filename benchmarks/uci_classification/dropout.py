@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tables import markdown
-from uci_classification.counts import FAR, Splits, have, mean, mean_ranks, paired_difference
+from uci_classification.counts import FAR, Splits, aurocs, have, mean, mean_ranks, paired_difference
 
 __all__ = ["dropout_table"]
 
@@ -28,7 +28,7 @@ def dropout_table(results: Mapping[tuple[str, str], Splits]) -> str:
     for name, splits in known.items():
         gap, error = paired_difference(splits, DROPOUT, "network")
         row = [name, str(len(splits)), *(f"{mean(splits, each, 'nll'):.3f}" for each in NAMES)]
-        row += [f"{gap:+.3f} ± {error:.3f}", *(_far(splits, each) for each in NAMES)]
+        row += [f"{gap:+.3f} ± {error:.3f}", *(aurocs(splits, each) for each in NAMES)]
         rows.append(row)
     sets = [*known.values()]
     lower = sum(mean(s, OURS, "nll") <= mean(s, DROPOUT, "nll") for s in sets)
@@ -40,7 +40,3 @@ def dropout_table(results: Mapping[tuple[str, str], Splits]) -> str:
         f"its in {higher} of {len(cases)}",
     ]
     return "\n\n".join([markdown(head, rows), "\n".join(lines)])
-
-
-def _far(splits: Splits, answer: str) -> str:
-    return ", ".join(f"{mean(splits, answer, far):.2f}" for far in FAR[:2])
