@@ -66,6 +66,88 @@ def test_nothing_is_said_where_nothing_is_done(tmp_path):
     assert tables.decisions(tables.preparation(kinds), table) == []
 
 
+def flagged(folder: Path, cells: list[str], kind: str) -> list[str]:
+    """What is said of a column beside one of many values."""
+    path = folder / "t.csv"
+    lines = [f"{cell},{i}.5,{i}.25" for i, cell in enumerate(cells)]
+    path.write_text("\n".join(["vip,x,y", *lines]))
+    kinds = {"vip": kind, "x": "number"}
+    table = tables.read(path, kinds, "y", "regression")
+    return tables.decisions(tables.preparation(kinds), table)
+
+
+GUESSES = (
+    "means, so predictions for such rows are guesses: add such rows, or make the column 'leave out'"
+)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "said"),
+    [
+        (
+            ["1"] * 4 + ["0"] * 36,
+            "number",
+            "only 4 of 40 training rows have 1; the network can hardly learn what it",
+        ),
+        (["0.5"] + ["7"] * 39, "number", "only 1 of 40 training rows have 0.5; the"),
+        (
+            ["0"] * 40,
+            "number",
+            "all 40 training rows have 0; the network cannot learn what another",
+        ),
+        (["yes"] * 2 + ["no"] * 38, "category", "only 2 of 40 training rows have 'yes'; the"),
+        (
+            ["No"] + ["no"] * 39,
+            "category",
+            "only 1 of 40 training rows have 'No' (is it 'no'?); the",
+        ),
+        (["x"] + [""] * 39, "category", "only 1 of 40 training rows have 'x'; the"),
+    ],
+)
+def test_a_value_that_hardly_any_row_has_is_told(tmp_path, cells, kind, said):
+    *_, note = notes = flagged(tmp_path, cells, kind)
+    assert note.startswith(f"column 'vip': {said}")
+    assert note.endswith(GUESSES)
+    assert sum("vip" in each and "missing;" not in each for each in notes) == 1  # not rare as well
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1"] * 5 + ["0"] * 35, "number"),
+        (["1", "2"] + ["0"] * 38, "number"),  # a count
+        (["yes"] * 5 + ["no"] * 35, "category"),
+    ],
+)
+def test_ordinary_columns_are_not_remarked_on(tmp_path, cells, kind):
+    assert flagged(tmp_path, cells, kind) == []
+
+
+def test_init_tells_which_flag_hardly_any_row_has(tmp_path, monkeypatch):
+    """Whichever rows are held out."""
+    monkeypatch.chdir(tmp_path)
+    ones = {3, 700, 1100, 1900}
+    lines = [f"{int(i in ones)},{i}.5,{i % 83}.25" for i in range(2000)]
+    Path("t.csv").write_text("\n".join(["vip,x,y", *lines]))
+    made = CliRunner().invoke(app, ["init", "mine.py", "--csv", "t.csv"])
+    said = rf"column 'vip': only \d of 1600 .* 1; the network can hardly learn what it {GUESSES}\n"
+    assert re.search(said, made.output)
+
+
+def test_many_such_columns_are_listed(tmp_path):
+    names = [f"is {letter}" for letter in "abcdefg"]
+    path = tmp_path / "t.csv"
+    lines = [
+        ",".join("1" if i == place else "0" for place in range(7)) + f",{i}" for i in range(20)
+    ]
+    path.write_text("\n".join([",".join([*names, "y"]), *lines]))
+    kinds = dict.fromkeys(names, "number")
+    table = tables.read(path, kinds, "y", "regression")
+    notes = tables.decisions(tables.preparation(kinds), table)
+    assert len(notes) == 6
+    assert notes[-1] == "2 more such columns: 'is f', 'is g'"
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

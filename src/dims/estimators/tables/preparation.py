@@ -22,6 +22,7 @@ from dims.estimators.tables.typed import SHOWN_CELLS, Table
 __all__ = ["decisions", "filled", "input_names", "preparation", "unknown_levels"]
 
 NOTHING = "(missing)"
+FEWEST_OF_A_VALUE = 5  # training rows; from fewer a network can hardly learn what a flag means
 
 
 def preparation(
@@ -86,10 +87,11 @@ def decisions(transformer: ColumnTransformer, known: Table) -> list[str]:
         known: The rows to learn from.
 
     Returns:
-        A sentence for each column with missing cells, and for each with levels that are grouped.
+        A sentence for each column with missing cells, for each with levels that are grouped, and
+        for each of two values one of which hardly any row has.
     """
     fitted = clone(transformer).fit(known.inputs)
-    return [*filled(fitted, known), *_grouped(fitted)]
+    return [*filled(fitted, known), *_grouped(fitted), *_hardly_seen(known)]
 
 
 def filled(fitted: ColumnTransformer, table: Table) -> list[str]:
@@ -120,7 +122,7 @@ def _grouped(fitted: ColumnTransformer) -> list[str]:
         encoder = transformer[-1]
         found = (columns, encoder.infrequent_categories_, encoder.categories_)
         for name, levels, every in zip(*found, strict=True):
-            if levels is None:
+            if levels is None or (len(levels) == 1 and len(every) == 2):  # nothing is shared
                 continue
             common = set(every) - set(levels)
             listed = ", ".join(_named_level(level, common) for level in levels[:SHOWN_CELLS])
@@ -132,6 +134,32 @@ def _grouped(fitted: ColumnTransformer) -> list[str]:
                 f"than {encoder.max_categories} inputs"
             )
     return notes
+
+
+def _hardly_seen(known: Table) -> list[str]:
+    """Columns of two values, such as 0 and 1, of which one is in very few rows or in none."""
+    found = {}
+    for name, cells in known.inputs.items():
+        numbers = pd.api.types.is_numeric_dtype(cells)
+        seen = (cells.dropna() if numbers else cells.fillna(NOTHING)).value_counts()
+        values = [f"{value:g}" if numbers else repr(str(value)[:20]) for value in seen.index[:2]]
+        if len(seen) == 1 and cells.notna().all():
+            few = f"all {len(known)} training rows have {values[0]}"
+            learns = "cannot learn what another value means"
+        elif len(seen) == 2 and seen.iloc[1] < FEWEST_OF_A_VALUE:
+            few = f"only {seen.iloc[1]} of {len(known)} training rows have {values[1]}"
+            meant = None if numbers else likely_spelling(seen.index[1], seen.index[:1])
+            few += f" (is it {meant[:20]!r}?)" if meant else ""
+            learns = "can hardly learn what it means"
+        else:
+            continue
+        found[name] = (
+            f"column {name!r}: {few}; the network {learns}, so predictions for such rows are "
+            f"guesses: add such rows, or make the column {LEFT_OUT!r}"
+        )
+    more = [repr(name) for name in found][SHOWN_CELLS:]
+    others = [f"{len(more)} more such columns: {', '.join(more)[:200]}"] if more else []
+    return [*found.values()][:SHOWN_CELLS] + others
 
 
 def _named_level(level: object, common: set[object]) -> str:
