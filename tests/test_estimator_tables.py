@@ -14,8 +14,8 @@ from cases import examples
 from dims.errors import TableError
 from dims.estimators import tables
 from dims.estimators.tables.columns import parse_dates
-from dims.estimators.tables.preparation import unknown_levels
 from dims.estimators.tables.reading import parse_numbers
+from dims.estimators.tables.unlearned import unlearned, unlearned_notes
 
 
 def written(folder: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -248,9 +248,14 @@ def test_columns_become_numbers(tmp_path):
     assert later["side_infrequent_sklearn"].tolist()[0] == 1
     assert (later["garden_no"][0], later["garden_yes"][0]) == (0, 0)
     assert all(np.isfinite(column).all() for column in later.values())
-    notes = unknown_levels(made, new)
-    assert len(notes) == 2
-    assert notes[1].startswith("line 2, column 'garden': 'maybe' was not in the rows")
+    notes = unlearned_notes(unlearned(made, None, new), None, new)
+    said = "was not in the rows that were learned from; taken as a rare level"
+    assert notes == [
+        f"line 2, column 'side': 'Q' {said}",
+        "line 3, column 'side': missing, as in none of the rows that were learned from; taken as a "
+        "rare level",
+        f"line 2, column 'garden': 'maybe' {said}",
+    ]
 
 
 def test_a_split_keeps_every_class_in_the_rows_to_learn_from(tmp_path):

@@ -10,18 +10,23 @@ pytest.importorskip("pandas")
 from dims.estimators.tables import Format, Table
 from dims.estimators.tables.evaluation import Evaluation, Scores
 from dims.estimators.tables.predictions import _rounded, row_notes
+from dims.estimators.tables.preparation import preparation
 from dims.estimators.tables.typed import read, read_inputs
+from dims.estimators.tables.unlearned import unlearned
 
 
 def of(inputs: dict[str, list[object]]) -> Table:
     frame = pd.DataFrame(inputs)
+    frame = frame.astype({name: object for name in frame if frame[name].dtype.kind != "f"})
+    frame = frame.where(frame.notna(), None)
     return Table(frame, np.empty(0), np.arange(len(frame)) + 2, frame, Format(",", ".", "utf-8"))
 
 
 def test_rows_unlike_those_that_were_learned_from_have_a_note() -> None:
     known = of({"area": [50.0, 80.0, 208.0], "town": ["A", "B", None]})
     new = of({"area": [900.0, np.nan, 60.0, 10.0], "town": ["A", None, "B", "A"]})
-    assert row_notes(known, new) == [
+    made = preparation({"area": "number", "town": "category"}).fit(known.inputs)
+    assert row_notes(unlearned(made, known, new), known, new) == [
         "area is above all training rows (208)",
         "area is missing; town is missing",
         "",

@@ -23,6 +23,7 @@ from dims.commands import app
 from dims.errors import TableError, TableWarning
 from dims.estimators import tables
 from dims.estimators.tables.predictions import row_notes
+from dims.estimators.tables.unlearned import unlearned
 
 pytestmark = pytest.mark.filterwarnings("ignore::dims.DimsWarning")
 SMALL = 'hidden=(3,), method="la", refine=False'
@@ -91,7 +92,8 @@ def test_a_column_of_another_kind_in_a_new_file_is_loudly_warned_about(here):
         warnings.simplefilter("error")
         assert len(tables.read_inputs("new.csv", kinds).notes) == 1
     known = tables.read("t.csv", kinds, "y", "regression")
-    found = row_notes(known, table)
+    made = tables.preparation(kinds).fit(known.inputs)
+    found = row_notes(unlearned(made, known, table), known, table)
     assert found == ["x 'old' could not be read"] * 3 + [""]
 
 

@@ -14,9 +14,9 @@ from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
 from dims.estimators.care import constant_scores
-from dims.estimators.tables.levels import Part, parts
 from dims.estimators.tables.predictions import LEVEL, SPREAD, answering, predictions
 from dims.estimators.tables.typed import Table
+from dims.estimators.tables.unlearned import Part, parts
 from dims.prediction.showing import Shown
 
 __all__ = ["FEWEST_TO_JUDGE_BY", "Evaluation", "evaluate"]

@@ -12,9 +12,9 @@ import torch
 from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
-from dims.estimators.tables.levels import Part, parts
 from dims.estimators.tables.predictions import answering
 from dims.estimators.tables.typed import Table
+from dims.estimators.tables.unlearned import Part, parts
 
 __all__ = ["picture"]
 

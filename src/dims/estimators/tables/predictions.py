@@ -12,10 +12,10 @@ from sklearn.pipeline import Pipeline
 
 from dims.errors import TableError
 from dims.estimators import DimsRegressor
-from dims.estimators.tables.levels import Part, parts, unlearned, unlearned_notes
-from dims.estimators.tables.preparation import filled, unknown_levels
+from dims.estimators.tables.preparation import filled
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
+from dims.estimators.tables.unlearned import Part, parts, unlearned, unlearned_notes
 
 __all__ = ["LEVEL", "SPREAD", "answering", "check_answer", "predict_file", "predictions"]
 
@@ -42,15 +42,16 @@ def predict_file(
         path: The file; predictions of new.csv go to new_predicted.csv.
         target: Name of what is predicted.
         known: The rows that the model has learned from; with them, rows that are unlike them get a
-            note, and levels that are not among them an average over those that are.
+            note, and levels and gaps that are not among them an average over the values that are.
         answer: "draws", or "network" for that of the trained network alone.
 
     Returns:
         The file that was written.
     """
     estimator = answering(model, answer)
-    said = [*table.notes, *filled(model[0], table)]
-    said += unknown_levels(model[0], table) if known is None else unlearned_notes(known, table)
+    strange = unlearned(model[0], known, table)
+    said = [*table.notes, *filled(model[0], table.inputs.isna() & ~strange)]
+    said += unlearned_notes(strange, known, table)
     made = predictions(model, known, table, target, estimator)
     if "note" in made:
         marked = int((made["note"] != "").sum())
@@ -84,7 +85,7 @@ def predictions(
 
     Args:
         model: A fitted pipeline, for its preparation.
-        known: The rows that it has learned from, for the notes and for unknown levels.
+        known: The rows that it has learned from, for the notes and for values not among them.
         table: The rows to be predicted; their target is a column, where it is known.
         target: Name of what is predicted.
         estimator: Of the pipeline, or its network alone.
@@ -98,7 +99,7 @@ def predictions(
     made = pd.concat(found).sort_index().rename(columns={ANSWER: f"predicted {target}"})
     before = {"line": table.lines} | ({"truth": table.target} if len(table.target) else {})
     cells = table.text.reset_index(drop=True)
-    odd = row_notes(known, table) if known is not None else []
+    odd = row_notes(unlearned(model[0], known, table), known, table) if known is not None else []
     after = {"note": odd} if any(odd) else {}
     return pd.concat([pd.DataFrame(before), cells, made, pd.DataFrame(after)], axis=1)
 
@@ -129,14 +130,13 @@ def _rounded(columns: dict[str, Any]) -> pd.DataFrame:
     return made
 
 
-def row_notes(known: Table, table: Table) -> list[str]:
+def row_notes(strange: pd.DataFrame, known: Table, table: Table) -> list[str]:
     """For each row, which cells are missing, cannot be read or have an unknown level, and which
     numbers lie beyond all training rows.
 
     The network has to guess there, and its interval may be too narrow.
     """
     notes: list[list[str]] = [[] for _ in range(len(table))]
-    strange = unlearned(known, table)
     for name, seen in known.inputs.items():
         cells, text = table.inputs[name], table.text[name]
         for row in np.flatnonzero(cells.isna().to_numpy()):

@@ -19,7 +19,8 @@ from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
 from dims.estimators.tables.reading import likely_spelling
 from dims.estimators.tables.typed import SHOWN_CELLS, Table
 
-__all__ = ["decisions", "filled", "input_names", "preparation", "unknown_levels"]
+__all__ = ["NOTHING", "decisions", "filled", "fills_with_a_number", "input_names"]
+__all__ += ["learned_levels", "preparation"]
 
 NOTHING = "(missing)"
 FEWEST_OF_A_VALUE = 5  # training rows; from fewer a network can hardly learn what a flag means
@@ -91,15 +92,15 @@ def decisions(transformer: ColumnTransformer, known: Table) -> list[str]:
         for each of two values one of which hardly any row has.
     """
     fitted = clone(transformer).fit(known.inputs)
-    return [*filled(fitted, known), *_grouped(fitted), *_hardly_seen(known)]
+    return [*filled(fitted, known.inputs.isna()), *_grouped(fitted), *_hardly_seen(known)]
 
 
-def filled(fitted: ColumnTransformer, table: Table) -> list[str]:
-    """The missing cells of each column, and what becomes of them."""
+def filled(fitted: ColumnTransformer, missing: pd.DataFrame) -> list[str]:
+    """How many cells of each column are missing, and what becomes of them."""
     notes = []
     for part, transformer, columns in _parts(fitted):
         for place, name in enumerate(columns):
-            count = int(table.inputs[name].isna().sum())
+            count = int(missing[name].sum())
             if not count:
                 continue
             done = f"a level of their own, {NOTHING!r}"
@@ -109,7 +110,7 @@ def filled(fitted: ColumnTransformer, table: Table) -> list[str]:
                 marks = transformer.indicator_.features_ if transformer.add_indicator else []
                 marked = "another input marks them" if place in marks else "no input marks them"
                 done = f"filled with {what}{transformer.statistics_[place]:g}; {marked}"
-            notes.append(f"column {name!r}: {count} of {len(table)} cells are missing; {done}")
+            notes.append(f"column {name!r}: {count} of {len(missing)} cells are missing; {done}")
     return notes
 
 
@@ -201,25 +202,16 @@ def input_names(fitted: ColumnTransformer) -> list[str]:
     return names
 
 
-def unknown_levels(fitted: ColumnTransformer, table: Table) -> list[str]:
-    """Cells with a level that was not there in `fit`, by line and column."""
-    notes: list[str] = []
-    for part, transformer, columns in _parts(fitted):
-        if part == "numbers":
-            continue
-        for name, levels in zip(columns, transformer[-1].categories_, strict=True):
-            notes += _strange_cells(name, table, set(levels))
-    return notes
+def learned_levels(fitted: ColumnTransformer) -> dict[str, set[object]]:
+    """The levels of each category that were there in `fit`; a missing one is `NOTHING`."""
+    return {
+        name: set(levels)
+        for part, transformer, columns in _parts(fitted)
+        if part == "categories"
+        for name, levels in zip(columns, transformer[-1].categories_, strict=True)
+    }
 
 
-def _strange_cells(name: str, table: Table, levels: set[object]) -> list[str]:
-    cells: pd.Series = table.inputs[name]
-    strange = (cells.notna() & ~cells.isin(levels)).to_numpy().nonzero()[0]
-    notes = [
-        f"line {table.lines[place]}, column {name!r}: {str(cells.iloc[place])[:40]!r} was not in "
-        "the rows that were learned from; taken as a rare level"
-        for place in strange[:SHOWN_CELLS]
-    ]
-    if len(strange) > SHOWN_CELLS:
-        notes.append(f"column {name!r}: {len(strange) - SHOWN_CELLS} more such cells")
-    return notes
+def fills_with_a_number(fitted: ColumnTransformer) -> bool:
+    """Whether a person has said what a missing number means."""
+    return bool(fitted.named_transformers_["numbers"].strategy == "constant")
