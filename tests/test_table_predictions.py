@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("pandas")
+from dims.baselines.verdict import Scores
 from dims.estimators.tables import Format, Table
-from dims.estimators.tables.evaluation import Evaluation, Scores
+from dims.estimators.tables.evaluation import Evaluation
 from dims.estimators.tables.predictions import _rounded, row_notes
 from dims.estimators.tables.preparation import preparation
 from dims.estimators.tables.typed import read, read_inputs

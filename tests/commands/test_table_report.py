@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -69,6 +70,25 @@ def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
     assert constant[[column["label"] for column in scores["columns"]].index("RMSE")] == (
         pytest.approx(rmse, rel=1e-3)
     )
+
+
+DIRTY = ["id,size,vip,kind", *(f"L{i},{i % 9}.5,{i // 38},{'ab'[i % 2]}" for i in range(40))]
+DIRTY[3], DIRTY[7] = "L2,two,0,a", "L6,,0,"
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_what_was_odd_in_the_file_is_on_the_page(tmp_path, monkeypatch, capsys):
+    """The notes of the program, and the columns that `dims init` has left out."""
+    page = sampled(tmp_path, monkeypatch, "dirty_run", DIRTY)
+    kept = json.loads((tmp_path / "run" / "predictions.json").read_text())
+    assert page["table_notes"] == kept["table_notes"]
+    capsys.readouterr()
+    sys.modules["dirty_run"].data()
+    printed = [line.removeprefix("note: ") for line in capsys.readouterr().out.splitlines()]
+    assert page["table_notes"] == [*printed, "columns that are left out: 'id'"]
+    assert printed[0] == "1 rows without 'kind' are left out"
+    assert printed[1] == "line 4, column 'size': 'two' is not a number; taken as missing"
+    assert printed[3].startswith("column 'vip': only ")
 
 
 @pytest.mark.filterwarnings("ignore::dims.DimsWarning")

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import dims
+from dims.baselines.verdict import Scores
 from dims.estimators import tables
-from dims.estimators.tables.evaluation import Scores
 from dims.prediction.stacking import stack
 from dims.sampling.draws.mixture import Mixture
 from dims.sampling.estimate import Estimate

@@ -18,7 +18,7 @@ __all__ = ["init"]
 
 HELD_OUT = 0.2  # in the program that is written
 # Rows of a whole table; below, a simpler model is often as good. How many held-out rows it takes to
-# judge an answer is another question: `FEWEST_TO_JUDGE_BY` of the evaluation.
+# judge an answer is another question: `FEWEST_TO_JUDGE_BY` of the verdict.
 FEWEST_TO_LEARN_FROM = 60
 FEW = (
     "{} rows are few: ask by cross-validation whether a linear model or a Gaussian process "

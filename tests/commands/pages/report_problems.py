@@ -211,6 +211,8 @@ def wide_draws(folder: Path) -> Path:
         },
         "warnings": [],
         "missing": [],
+        "verdict": [f"WARNING: {HOSTILE}", "See the warning; " + "-0.123 ± 0.456 nats " * 9],
+        "table_notes": [f"line {k}, column {'x' * 90!r}: {HOSTILE}" for k in range(40)],
     }
     for name, content in (("findings", findings), ("predictions", predictions)):
         path.with_suffix(f".{name}.json").write_text(json.dumps(content))

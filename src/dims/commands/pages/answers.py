@@ -46,6 +46,7 @@ PASSED_ON = (
 )
 
 
+FLATTERED = "The same rows chose the weights, which flatters the draws a little."
 NETWORKS = "the network's input and target"
 CHOICE = "choice of prior and noise"
 NO_FINDINGS = (
@@ -66,12 +67,18 @@ class Answers:
         advice: Lines of advice; None where nothing is known of it.
         tables: Tables, in order.
         sections: Data of sections.
+        verdict: What held-out rows say about the answer.
+        verdict_note: Which rows these are.
+        table_notes: What was found in a person's table.
     """
 
     facts: list[list[Any]] = field(default_factory=list)
     advice: list[str] | None = None
     tables: list[dict[str, Any]] = field(default_factory=list)
     sections: dict[str, Any] = field(default_factory=dict)
+    verdict: list[str] = field(default_factory=list)
+    verdict_note: str = ""
+    table_notes: list[str] = field(default_factory=list)
 
     @property
     def missing(self) -> list[list[Any]]:
@@ -99,6 +106,9 @@ def add_predictions(made: Answers, predicted: dict[str, Any]) -> None:
     told = [str(line) for line in predicted.get("warnings", [])]
     missing = [str(line) for line in predicted.get("missing", [])]
     made.advice = [*told, *(made.advice or []), *missing]
+    # Files of an earlier version have neither of the two.
+    made.verdict = [str(line) for line in predicted.get("verdict", [])]
+    made.table_notes = [str(line) for line in predicted.get("table_notes", [])]
 
 
 def _prior(made: Answers, findings: dict[str, Any]) -> None:
@@ -179,7 +189,9 @@ def _predictions(made: Answers, predicted: dict[str, Any]) -> None:
     made.sections |= {name: predicted[name] for name in PASSED_ON if name in predicted}
     if "held_out" in predicted:
         rows = int(predicted["held_out"])
-        made.sections["calibration_note"] = _calibration_note(rows, predicted)
+        flattered = " " + FLATTERED if predicted.get("weighed") else ""
+        made.sections["calibration_note"] = _calibration_note(rows, predicted) + flattered
+        made.verdict_note = f"By {rows} held-out rows.{flattered}"
         made.tables.append(scores_table(rows, predicted))
     if "functions" in predicted:
         own = scale_of(predicted) is not None
@@ -232,7 +244,4 @@ def _scale_noise(made: Answers, scale: float) -> None:
 def _calibration_note(rows: int, predicted: dict[str, Any]) -> str:
     classes = predicted.get("calibration_axes", [""])[0] == "confidence"
     what = "Accuracy in ten bins of confidence" if classes else "Share of targets in their interval"
-    note = f"{what}, on {rows} held-out rows. The diagonal is perfect. Bars: 95 % intervals."
-    if predicted.get("weighed"):
-        note += " The same rows chose the weights, which flatters the draws a little."
-    return note
+    return f"{what}, on {rows} held-out rows. The diagonal is perfect. Bars: 95 % intervals."

@@ -184,6 +184,9 @@ def draws_page(draws: SavedDraws, more: Beside | None = None) -> dict[str, Any]:
     return {
         "title": f"Draws: {draws.source}",
         "subtitle": "What the draws predict, how each ended, and whether it is a minimum.",
+        "verdict": said.verdict,
+        "verdict_note": said.verdict_note,
+        "table_notes": said.table_notes,
         "facts": [*facts, *said.facts, *said.missing],
         "advice": _advice(draws) if said.advice is None else said.advice,
         "tables": [*said.tables, _draws_table(draws), *_parameters(draws)],

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from dims.baselines.row_scores import reliability
+from dims.baselines.verdict import ALONE, complaints_about, scores_of, verdict_on
 from dims.commands.pages.classes import right_and_wrong
 from dims.commands.pages.constant import constant_answer
 from dims.commands.pages.pictures import is_images, pictures
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import rounded
-from dims.commands.pages.units import Units, units_of
+from dims.commands.pages.units import Units, table_notes, units_of
 from dims.model.training_data import TrainingData, slice_inputs
 from dims.prediction.predictive import ClassificationPredictive, Predictive
 from dims.sampling.draws import Draws
@@ -30,7 +31,6 @@ MOST_FUNCTIONS = 4  # outputs or classes with a picture of their own
 SHOWN_ROWS, SHOWN_INPUTS = 20, 6
 CELL_DIGITS = 10  # of a number in a table, which may be 2019.354 or 1234567.8
 GRID, MARGIN = 161, 0.25  # points of a band, and how far it goes beyond the data
-NETWORK = "network alone"
 
 Entry = dict[str, Any]
 
@@ -48,6 +48,7 @@ def predicted(draws: Draws, training: TrainingData, held_out: TrainingData | Non
     """
     units, unused = units_of(draws, training)
     found: Entry = {"missing": unused, **units.described()}
+    found["table_notes"] = table_notes(draws)
     if held_out is None:
         found["missing"].append(
             "no held-out rows, so calibration and residuals are not shown: return them as the "
@@ -87,19 +88,22 @@ def _held_out(
     """Scores, calibration and residuals; those of the network alone beside them."""
     theta = draws.map_parameters if draws.mixture is None else draws.mixture.network
     alone = Draws.from_parameters(draws.surface, theta.unsqueeze(0), "map", theta, measure=False)
-    each = {label: draws, NETWORK: alone}
+    each = {label: draws, ALONE: alone}
     # Scores of several outputs are means over them, which have no units.
     scored = Units() if len(units.scale) > 1 else units
     judged = {name: scored.predict(which, rows.inputs) for name, which in each.items()}
-    known = scored.rows(training).targets
+    known, truth = scored.rows(training).targets, scored.rows(rows).targets
+    verdict: list[str] = []
     with suppress(TypeError):  # another likelihood
-        judged |= [constant_answer(judged[label], known, len(rows.targets))]
-    truth, rows, inputs = scored.rows(rows).targets, units.rows(rows), rows.inputs
+        judged |= [constant_answer(judged[label], known, len(truth))]
+        verdict = _verdict(judged, truth)
+    rows, inputs = units.rows(rows), rows.inputs
     made = {name: units.predict(which, inputs) for name, which in each.items()}
     classes = isinstance(made[label], ClassificationPredictive)
     found: Entry = {
         "held_out": len(rows.targets),
         "weighed": draws.mixture is not None and draws.mixture.held_out > 0,
+        "verdict": verdict,
         "scores": [
             {"method": name, **predictive.metrics(truth)["ensemble"]}
             for name, predictive in judged.items()
@@ -117,6 +121,15 @@ def _held_out(
     if isinstance(answer, ClassificationPredictive):
         return found | right_and_wrong(answer, rows.targets, units)
     return found | _residuals(answer, rows.targets, units)
+
+
+def _verdict(judged: dict[str, Predictive], truth: Tensor) -> list[str]:
+    """Warnings about the first answer, if there are any, and whether the rows support it."""
+    classes = isinstance(next(iter(judged.values())), ClassificationPredictive)
+    task = "classification" if classes else "regression"
+    scores = {name: scores_of(predictive, truth) for name, predictive in judged.items()}
+    said = verdict_on(scores, task)
+    return [*complaints_about(scores, task), said[0].upper() + said[1:]]
 
 
 def _residuals(predictive: Predictive, targets: Tensor, units: Units) -> Entry:

@@ -15,7 +15,7 @@ from dims.model.training_data import Inputs, TrainingData, slice_inputs
 from dims.prediction.predictive import ClassificationPredictive, Predictive, RegressionPredictive
 from dims.sampling.draws import Draws
 
-__all__ = ["Units", "units_of"]
+__all__ = ["Units", "table_notes", "units_of"]
 
 LONGEST_NAME = 40  # characters
 MOST_DIGITS = 15  # of a float64
@@ -120,6 +120,13 @@ def units_of(draws: Draws, rows: TrainingData) -> tuple[Units, list[str]]:
     wanted = f"it must be a mean and a positive scale for each of {count} outputs"
     why = wanted if gaussian else "this is for Gaussian likelihoods only"
     return named, [f"{STANDARDISED}: {why}, so predictions are in the network's units"]
+
+
+def table_notes(draws: Draws) -> list[str]:
+    """What was found in a person's table, `table_notes` of the network that draws belong to."""
+    given = getattr(getattr(draws.surface, "given", None), "table_notes", [])
+    known = isinstance(given, Sequence) and not isinstance(given, str)
+    return [str(note) for note in given] if known else []
 
 
 def _names(network: object, attribute: str, count: int) -> list[str]:

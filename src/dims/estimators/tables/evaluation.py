@@ -12,37 +12,21 @@ import pandas as pd
 import torch
 from sklearn.pipeline import Pipeline
 
+from dims.baselines.verdict import ALONE, BOTH, LEVEL, Scores, complaints_about, verdict_on
 from dims.estimators import DimsRegressor
 from dims.estimators.care import constant_scores
-from dims.estimators.tables.predictions import LEVEL, SPREAD, answering, predictions
+from dims.estimators.tables.predictions import SPREAD, answering, predictions
 from dims.estimators.tables.typed import Table
 from dims.estimators.tables.unlearned import Part, parts
 from dims.prediction.showing import Shown
 
-__all__ = ["FEWEST_TO_JUDGE_BY", "Evaluation", "evaluate"]
+__all__ = ["Evaluation", "evaluate"]
 
-PREFER_NETWORK = 'prefer that (ANSWER = "network" in a program of dims init, or network_only())'
-BOTH, ALONE = "network and draws", "network alone"
 NETWORK_ANSWERS = (
     'the answer, here and in all files, is that of the network alone (ANSWER = "network")'
 )
-FEWEST_TO_JUDGE_BY = 30  # held-out rows; fewer say little about an answer, whatever it is
 # A class that no training row has: the estimator cannot guess it, and a constant neither.
 LOWEST_LOG_SCORE = math.log(1e-6)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Scores(Shown):
-    """Per held-out row: log score, error (1 or 0 in classification) and whether it was covered."""
-
-    log_scores: np.ndarray
-    errors: np.ndarray
-    covered: np.ndarray  # in classification the probability of the guess
-
-    def _facts(self) -> Mapping[str, Any]:
-        means = {"log_score": self.log_scores, "error": self.errors, "covered": self.covered}
-        shown = {f"mean_{name}": float(values.mean()) for name, values in means.items()}
-        return {"rows": len(self.errors), **shown}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,16 +82,7 @@ class Evaluation(Shown):
 
     def verdict(self) -> str:
         """Whether these rows support the answer, in one sentence."""
-        (_, own), *_, (name, constant) = self.scores.items()
-        gain, error = _gain(own.log_scores - constant.log_scores)
-        measured = f"{gain:+.3f} ± {error:.3f} nats a row beside the {name}"
-        rows = len(own.covered)
-        few = f" {rows} rows are few: ask by cross-validation." if rows < FEWEST_TO_JUDGE_BY else ""
-        if self.warnings():
-            return f"Verdict: see the warning; {measured}.{few}"
-        if gain > 2 * error:
-            return f"Verdict: these rows support the answer ({measured}).{few}"
-        return f"Verdict: these rows neither support nor refute the answer ({measured}).{few}"
+        return f"Verdict: {verdict_on(self.scores, self.task)}"
 
     def warnings(self) -> list[str]:
         """What should keep a person from trusting the answer.
@@ -115,27 +90,7 @@ class Evaluation(Shown):
         Returns:
             Sentences; none where the answer is better than the others.
         """
-        (_, own), *others = self.scores.items()
-        said = []
-        for name, other in others:
-            if name == BOTH:  # the network is judged, because someone has chosen it
-                continue
-            gain, error = _gain(own.log_scores - other.log_scores)
-            network = name == ALONE  # nearly the same answer: chance decides more often
-            worse = (
-                gain < -error if network else gain < 0 or own.errors.mean() > other.errors.mean()
-            )
-            advice = PREFER_NETWORK if network else "do not trust it"
-            if worse:
-                said.append(
-                    f"WARNING: on these rows the answer is worse than the {name} ({gain:+.3f} ± "
-                    f"{error:.3f} nats a row): {advice}."
-                )
-        rows = len(own.covered)
-        low = LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / rows)
-        if self.task == "regression" and own.covered.mean() < low:
-            said.append("WARNING: fewer rows than promised are inside the interval: overconfident.")
-        return said
+        return complaints_about(self.scores, self.task)
 
 
 def evaluate(model: Pipeline, known: Table, held_out: Table, answer: str = "draws") -> Evaluation:
@@ -218,10 +173,6 @@ def _uncertainty(asked: list[Part]) -> str:
     share = spread / whole
     what = "variance" if regression else "uncertainty"
     return f"{what}: {1 - share:.1%} noise in the data, {share:.1%} spread of the draws"
-
-
-def _gain(rows: np.ndarray) -> tuple[float, float]:
-    return float(rows.mean()), float(rows.std()) / math.sqrt(len(rows))
 
 
 def _short(number: float) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from sklearn.pipeline import Pipeline
 
+from dims.baselines.verdict import LEVEL
 from dims.errors import TableError
 from dims.estimators import DimsRegressor
 from dims.estimators.tables.preparation import filled
@@ -17,9 +18,8 @@ from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
 from dims.estimators.tables.unlearned import Part, parts, unlearned, unlearned_notes
 
-__all__ = ["LEVEL", "SPREAD", "answering", "check_answer", "predict_file", "predictions"]
+__all__ = ["SPREAD", "answering", "check_answer", "predict_file", "predictions"]
 
-LEVEL = 0.95
 DIGITS = 6  # that are written; more would promise more than there is
 MOST_CLASSES = 20  # that have a column each
 ANSWERS = ("draws", "network")

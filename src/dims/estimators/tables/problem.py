@@ -7,11 +7,11 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from torch import Tensor, nn
 
+from dims.baselines.verdict import FEWEST_TO_JUDGE_BY
 from dims.estimators import DimsRegressor
 from dims.estimators.base import SAMPLER_SETTINGS, DimsEstimator
 from dims.estimators.given import Trained
-from dims.estimators.tables.evaluation import FEWEST_TO_JUDGE_BY
-from dims.estimators.tables.preparation import input_names
+from dims.estimators.tables.preparation import decisions, input_names
 from dims.estimators.tables.typed import Table
 from dims.sampling.samplers import DiMS, Motion, Sampler, choose_sampler
 from dims.sampling.weighing import PARTS
@@ -34,17 +34,25 @@ def as_problem(model: Pipeline, known: Table, held_out: Table) -> tuple[nn.Modul
     Returns:
         Network, training data, likelihood and held-out rows, all in the network's units: a target
         of regression is standardised, classes are numbered. Attributes of the network have the
-        names of the columns, and mean and scale of the target or the labels of the classes;
-        `dims report` shows these.
+        names of the columns, mean and scale of the target or the labels of the classes, and the
+        notes on the table; `dims report` shows these.
     """
     prepare, estimator = model[:-1], model[-1]
     features = prepare.fit_transform(known.inputs)
     network, rows, likelihood = estimator.train(features, known.target)
     network.input_names = input_names(model[0])
     network.target_names = [known.target_name]
+    network.table_notes = _notes(model, known)
     network.held_out_lines = [int(line) for line in held_out.lines]
     unseen = estimator.rows_for_network(prepare.transform(held_out.inputs), held_out.target)
     return network, rows, likelihood, unseen
+
+
+def _notes(model: Pipeline, known: Table) -> list[str]:
+    """What was found in the file and decided about its columns."""
+    unused = [repr(name) for name in known.text if name not in known.inputs]
+    left_out = [f"columns that are left out: {', '.join(unused)}"] if unused else []
+    return [*known.notes, *decisions(model[0], known), *left_out]
 
 
 def as_comparison(model: Pipeline, known: Table, held_out: Table) -> dict[str, Any]:

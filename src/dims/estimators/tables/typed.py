@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class Table(Shown):
             seed: Of the choice.
 
         Returns:
-            The rows to learn from, and the others.
+            The rows to learn from, which keep the notes, and the others.
 
         Raises:
             TableError: One of the two would be empty.
@@ -93,7 +93,7 @@ class Table(Shown):
                 f"HELD_OUT: {fraction} of {len(self)} rows leaves none on one side; take 0.2. "
                 "Before other tables are predicted, LEARN_FROM_ALL = True learns from all rows"
             )
-        return self._rows(~held), self._rows(held)
+        return replace(self._rows(~held), notes=self.notes), self._rows(held)
 
     def with_rows(self, other: Table) -> Table:
         """Both tables one below the other, in the order of their lines.

@@ -53,6 +53,10 @@ function section(id, title, note, content) {
     note ? el("p", { class: "note" }, note) : null, content);
 }
 
+const MOST_NOTES = 30; // that stand on the page at full length; more are scrolled
+
+const list = (lines) => el("ul", {}, ...lines.map((line) => el("li", {}, line)));
+
 // What a run predicts and why comes before its tables; the rest follows them.
 const ANSWERS = ["functions", "calibration", "residuals", "classes", "pictures", "weights", "evidence"];
 
@@ -72,9 +76,19 @@ function start() {
     menu.replaceChildren(...[...main.querySelectorAll("section")].map(link));
     drawSized();
   }
+  if (page.verdict?.length) {
+    main.append(section("verdict", "Verdict", page.verdict_note,
+      el("div", {}, ...page.verdict.map((line) => el("p", {}, line)))));
+  }
   main.append(section("overview", "Overview", page.subtitle, pairTable(page.facts, true)));
   if (page.advice.length) {
-    main.append(section("advice", "Advice", "", el("ul", {}, ...page.advice.map((line) => el("li", {}, line)))));
+    main.append(section("advice", "Advice", "", list(page.advice)));
+  }
+  if (page.table_notes?.length) {
+    const many = page.table_notes.length > MOST_NOTES;
+    main.append(section("notes", "Notes on the table", "What was found in the file, and what was done about it.",
+      el("div", many ? { class: "scroll", tabindex: 0, role: "region", "aria-label": "Notes on the table" } : {},
+        list(page.table_notes))));
   }
   main.append(answers);
   for (const table of page.tables) main.append(section(table.id, table.title, table.note, dataTable(table)));
