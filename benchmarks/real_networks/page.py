@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/real_networks.md, from the files of scores.
+"""Tables and figures of docs/real_networks.md, from the files of scores.
 
 The page has places `<!-- begin: NAME -->` … `<!-- end: NAME -->`; what lies between is replaced.
 """
@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dims.commands.pages.style import LABELS
 from dims_paper.cache import read_json
+from real_networks.figures import corruption_figure, cost_figure
 from tables import filled, markdown
 
 Scores = dict[str, Any]
@@ -27,10 +29,9 @@ def write(results: Path, page: Path) -> None:
             for part, make in makers.items():
                 text = filled(text, f"{name} {part}", make(found))
             if "methods" in found:
-                figure(found, page.parent / "images" / f"real_networks_{name}.svg")
-                corruption_figure(
-                    found, page.parent / "images" / f"real_networks_{name}_corruptions.svg"
-                )
+                images = page.parent / "images"
+                cost_figure(found, images / f"real_networks_{name}.svg")
+                corruption_figure(found, images / f"real_networks_{name}_corruptions.svg")
     page.write_text(text, encoding="utf-8")
 
 
@@ -68,7 +69,7 @@ def _differences(found: Scores) -> str:
         ]
         for pair in pairs
     ]
-    return markdown(["ours", "less", *(_head(column) for column in columns)], rows)
+    return markdown(["method", "minus", *(_head(column) for column in columns)], rows)
 
 
 def _short(name: str) -> str:
@@ -76,7 +77,7 @@ def _short(name: str) -> str:
     name = re.sub(r"^dims prior\S+", "DiMS", name)
     name = re.sub(r"^dims_(\d+)_t([\d.]+)$", r"DiMS from network \1, t = \2", name)
     name = re.sub(r"^dims_(\d+)_stopped.*$", r"DiMS from network \1, stopped", name)
-    return name.replace("_", " ")
+    return LABELS.get(name, name).replace("_", " ")
 
 
 def _start(row: Scores) -> str:
@@ -85,11 +86,26 @@ def _start(row: Scores) -> str:
     return f" {row['network']}" if row.get("name") == "network" else f", network {row['network']}"
 
 
-HEADS = {"nll": "NLL", "ece": "ECE"}
+HEADS = {
+    "nll": "NLL",
+    "ece": "ECE",
+    "dtd10": "textures",
+    "flowers102": "flowers",
+    "gtsrb_test": "traffic signs",
+    "svhn_test": "SVHN",
+    "tinyimagenet_val": "Tiny ImageNet",
+    "emnist_letters": "EMNIST letters",
+    "emnist_mnist": "EMNIST digits",
+    "fashion_mnist": "Fashion-MNIST",
+    "kmnist": "KMNIST",
+    "mnist": "MNIST",
+}
 
 
 def _head(column: str) -> str:
-    return HEADS.get(column, column).replace("auroc ", "AUROC ").replace("_", " ")
+    prefix = "AUROC " if column.startswith("auroc ") else ""
+    name = column.removeprefix("auroc ")
+    return prefix + HEADS.get(name, name.replace("_", " "))
 
 
 def _interval(values: Sequence[float]) -> str:
@@ -185,76 +201,3 @@ LENET: dict[str, Maker] = {
     "differences": _differences,
     "budgets": _budgets,
 }
-
-
-def _shown(found: Scores) -> list[Scores]:
-    """All methods; an ensemble of one is the network."""
-    several = any(row["name"] == "ensemble of 2" for row in found["methods"])
-    return [row for row in found["methods"] if several or row["kind"] != "ensemble"]
-
-
-def figure(found: Scores, path: Path) -> None:
-    """NLL against GPU-seconds, a curve for each method."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for row in _shown(found):
-        if row["kind"] != "pilot":
-            several = row["kind"] == "dims" and row["network"] is None
-            start = "" if row["network"] is None else f", network {row['network']}"
-            name = "dims, several networks" if several else row["kind"] + start
-            if row["name"].endswith(" weighted"):
-                name += ", weighted"
-            elif row["kind"] == "dims":
-                name += f", {row['draws']} draws"
-            curves.setdefault(name, []).append((row["seconds"], row["nll"]))
-    shown, axes = pyplot.subplots(figsize=(7, 4.5))
-    kinds = list(dict.fromkeys(name.partition(", network")[0] for name in curves))
-    for name, points in curves.items():
-        points.sort()
-        kind = name.partition(", network")[0]
-        label = name.replace("_", " ").replace("network, network", "network")
-        style = {"color": f"C{kinds.index(kind)}", "label": label}
-        line = "--s" if ", network 1" in name else "-o"
-        axes.plot(*zip(*points, strict=True), line, markersize=5, **style)
-    axes.set_xscale("log")
-    for axis in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
-        axis(lambda seconds, _: f"{seconds:g}")
-    axes.set_xlabel("GPU-seconds, training included")
-    axes.set_ylabel("NLL on the test images")
-    axes.legend(fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shown.tight_layout()
-    shown.savefig(path, metadata={"Date": None})
-    pyplot.close(shown)
-
-
-def corruption_figure(found: Scores, path: Path) -> None:
-    """NLL and ECE against strength: the best of each kind on held-out images."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    best: dict[str, Scores] = {}
-    for row in _shown(found):
-        known = best.get(row["kind"])
-        better = known is None or row["held_out_nll"] < known["held_out_nll"]
-        if "corrupted" in row and row["kind"] != "pilot" and better:
-            best[row["kind"]] = row
-    shown, both = pyplot.subplots(1, 2, figsize=(9, 4))
-    for axes, column in zip(both, ("nll", "ece"), strict=True):
-        for row in best.values():
-            name = _short(row["name"])
-            axes.plot(range(1, 6), row["corrupted"][column], marker="o", markersize=4, label=name)
-        axes.set_xlabel("strength of the corruption")
-        axes.set_ylabel(column.upper())
-        axes.set_xticks(range(1, 6))
-    both[0].legend(fontsize=7)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shown.tight_layout()
-    shown.savefig(path, metadata={"Date": None})
-    pyplot.close(shown)
