@@ -30,6 +30,9 @@ MOST_STEPS = 60
 TRIES = 12  # dampings of one step
 NEGLIGIBLE = 0.01  # of the tolerance: such a promise is not worth another curvature
 NO_DAMPING = 0.01  # prior precisions: less than this is none
+STALLED = (
+    4  # steps that together gain less than half the tolerance; another four would gain no more
+)
 
 
 class Walk(NamedTuple):
@@ -68,13 +71,16 @@ def walk_down(
     damping, harder = 0.0, 2.0
     here = Place.at(surface, theta)
     evaluations, steps, last_step = 1, 0, False
+    losses = [here.loss]
     while True:
         curvature = fit_at(surface, here.theta)
         precision = curvature.precision(prior)
         whole = precision.solve(here.gradient)
         promised = 0.5 * here.slope(whole) / (tolerance * scale)
         arrived = promised <= 1
-        if steps == most_steps or (arrived and (last_step or promised <= NEGLIGIBLE)):
+        stalled = steps >= STALLED and losses[-1 - STALLED] - here.loss < 0.5 * tolerance * scale
+        done = arrived and (last_step or promised <= NEGLIGIBLE)
+        if steps == most_steps or done or stalled:
             break
         last_step = arrived  # one more: on a quadratic loss it ends at the minimum
         moved = False
@@ -97,6 +103,7 @@ def walk_down(
             break
         here, used = follow(surface, [here, trial], precision.solve, 0.5 * tolerance * scale)
         evaluations += used
+        losses.append(here.loss)
     return Walk(here.theta, here.loss, curvature, arrived, evaluations, steps + 1)
 
 
