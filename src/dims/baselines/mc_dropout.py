@@ -21,13 +21,14 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.ensemble import PROBED_POINTS, residual_std
+from dims.baselines.ensemble import residual_std
 from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise
 from dims.model.shapes import RowVectors, check_integer
 from dims.model.training_data import slice_inputs
 from dims.sampling.draws import Draws
 from dims.sampling.perturbations import standard_noise
 from dims.surface.loss import LossSurface
+from dims.surface.members import PROBED_POINTS
 
 __all__ = ["mc_dropout"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dims.baselines.ensemble import flatten_member, residual_std
+from dims.baselines.ensemble import residual_std
 from dims.baselines.held_out import check_fraction, collect_unseen, member_nll, mixture_nll, split
 from dims.baselines.side_by_side import Networks, Schedule, Trained, can_batch, train_side_by_side
 from dims.errors import DivergedError
@@ -23,6 +23,7 @@ from dims.model.likelihoods import Likelihood, leaves_noise_open, with_noise
 from dims.model.shapes import RowVectors
 from dims.model.training_data import TrainingData, collect
 from dims.surface.loss import LossSurface
+from dims.surface.members import flatten_member
 
 __all__ = ["Chosen", "Problem", "Setting"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,7 +32,9 @@ from dims.sampling.progress import stage
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
 from dims.sampling.refit import held_out_rows, refitted
+from dims.sampling.starts import other_start
 from dims.surface.loss import LossSurface
+from dims.surface.members import flatten_member
 
 __all__ = ["fit"]
 
@@ -42,7 +44,7 @@ WALKS_ANYWAY = ("leave_one_out", "minimum")  # where prior and noise are given, 
 
 @renamed_arguments(train_data="data")
 def fit(
-    model: nn.Module,
+    model: nn.Module | Sequence[nn.Module],
     data: Any,
     likelihood: str | Likelihood,
     *,
@@ -64,7 +66,9 @@ def fit(
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
     Args:
-        model: The trained network, in eval mode. It is copied and never modified.
+        model: The trained network, in eval mode. It is copied and never modified. Or several of one
+            architecture, trained from different first weights: draws start from each in turn, under
+            the prior and noise of the first.
         data: The training data: a pair (inputs, targets), a Dataset or a DataLoader.
         likelihood: "regression", "classification" or a `Likelihood` object.
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
@@ -96,11 +100,32 @@ def fit(
     tune = chosen.usual_tuning if tune is None else tune
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
     scales = {"effective_points": effective_points, "loss_scale": loss_scale}
+    model, *members = _networks(model, chosen.curvature, parameters)
     surface = _surface(model, data, likelihood, prior_precision, noise_std, parameters, scales)
     rows = held_out_rows(validation, surface, refit, data)
     opened = (prior_structure if prior_precision is None else None, noise_std is None)
-    made = replace(_posterior(surface, chosen, tune, *opened, budget_of(refine)), validation=rows)
+    budget = budget_of(refine)
+    made = replace(_posterior(surface, chosen, tune, *opened, budget), validation=rows)
+    if members:
+        thetas = [flatten_member(member, i, surface) for i, member in enumerate(members, start=1)]
+        with stage(progress, "the other networks"):
+            others = [other_start(made, theta, chosen.quietly, budget) for theta in thetas]
+        made = replace(made, others=tuple(others))
     return refitted(made, model, parameters, chosen.quietly) if refit else made
+
+
+def _networks(
+    model: nn.Module | Sequence[nn.Module], curvature: str | Any, parameters: Selection
+) -> list[nn.Module]:
+    """The given network, or the given ones."""
+    if isinstance(model, nn.Module) or not isinstance(model, Sequence):
+        return [model]  # what is no module is refused by the surface
+    if not model or not all(isinstance(each, nn.Module) for each in model):
+        raise TypeError("model: expected a trained network, or a list of some")
+    for name, given in (("curvature", not isinstance(curvature, str)), ("parameters", parameters)):
+        if len(model) > 1 and given:
+            raise ValueError(f"{name}: it belongs to one network; give one, or leave {name} out")
+    return list(model)
 
 
 class _Chosen(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from dims.curvature import Curvature
+from dims.curvature import Curvature, Precision
 from dims.curvature.evidence import EvidenceFit
 from dims.errors import renamed_arguments, warn_renamed
 from dims.mechanics.batch import Progress
@@ -26,6 +26,8 @@ from dims.model.training_data import TrainingData
 from dims.prediction.showing import Shown
 from dims.sampling.answer import answer
 from dims.sampling.draws import Draws
+from dims.sampling.draws.fields import LINEARISED_METHODS
+from dims.sampling.draws.joined import join
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
 from dims.sampling.perturbations import check_seed, perturbations
@@ -33,7 +35,8 @@ from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
 from dims.sampling.settle import Settled
-from dims.sampling.store.chunks import jobs_of, join
+from dims.sampling.starts import OtherStart
+from dims.sampling.store.chunks import jobs_of
 from dims.sampling.store.manifest import fingerprint, fingerprint_parts
 from dims.sampling.store.run import sample_in_store
 from dims.sampling.weighing import Way, times_to_weigh
@@ -57,6 +60,8 @@ class Posterior(Shown):
         evidence: How prior and noise were tuned; None where nothing was.
         refinement: How `refine` ended, as `dims.settle` reports it; None where it was not asked.
         validation: Held-out rows, which weigh the network and the times of draws; None: no rows.
+        others: What is known of the other networks, where several were given; what is said of θ*
+            belongs to the first.
         before: The posterior that has not seen the held-out rows, whose draws they weigh, where
             this one has learnt them (`refit`); None elsewhere.
 
@@ -74,6 +79,7 @@ class Posterior(Shown):
     refinement: Settled | None = None
     validation: TrainingData | None = None
     before: Posterior | None = None
+    others: tuple[OtherStart, ...] = ()
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -249,12 +255,13 @@ class Posterior(Shown):
         check_memory(self.surface, sampler, min(draws, chunk_size))
         start = Start(self.surface, self.map_parameters, self.gradient)
         precision = self.curvature.precision_for(self.surface)
+        others = self._other_starts(sampler)
         with progress_reporter(progress, sampler.name) as report:
 
             def compute(
                 jobs: Sequence[Job], threads: int, done: int
             ) -> Iterator[tuple[Job, Draws]]:
-                work = Work(start, precision, sampler, seed, threads)
+                work = Work(start, precision, sampler, seed, threads, others)
                 total = done + sum(len(job.rows) for job in jobs)
                 yield from chosen.run(work, jobs, RunProgress(report, total, done))
 
@@ -275,15 +282,32 @@ class Posterior(Shown):
                 )
         return answer(self, kept, Way(sampler, chunk_size, chosen, progress), store)
 
+    def _other_starts(self, sampler: Sampler) -> tuple[tuple[Start, Precision], ...]:
+        if self.others and sampler.name in LINEARISED_METHODS:
+            raise ValueError(
+                f"method: {sampler.name!r} reads draws by the network linearised at one θ*; fit "
+                "one network, or take another method"
+            )
+        return tuple(
+            (
+                Start(self.surface, other.map_parameters, other.gradient),
+                other.curvature.precision_for(self.surface),
+            )
+            for other in self.others
+        )
+
     def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
         """What the bits of draws depend on, for the manifest of a store."""
+        theta = self.map_parameters
+        if self.others:
+            theta = torch.stack([theta, *(other.map_parameters for other in self.others)])
         first = self.perturbations(1).cpu().numpy().tobytes()  # other curvatures draw others
         return {
             "method": sampler.name,
             "settings": sampler.settings,
             "seed": seed,
-            "fingerprint": fingerprint(self.surface, self.map_parameters),
-            "parts": fingerprint_parts(self.surface, self.map_parameters),
+            "fingerprint": fingerprint(self.surface, theta),
+            "parts": fingerprint_parts(self.surface, theta),
             "curvature": hashlib.sha256(first).hexdigest(),
             "device": self.map_parameters.device.type,
             "torch": torch.__version__,

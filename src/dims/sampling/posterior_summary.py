@@ -26,7 +26,7 @@ def summarise_posterior(posterior: Posterior) -> str:
         chosen += f", noise {posterior.noise_std:.4g}"
     slope = f"gradient norm {posterior.gradient_norm:.3g} at θ*"
     blocks = [
-        [f"posterior of {size}, {points}, {surface.likelihood}"],
+        [f"posterior of {size}, {points}, {surface.likelihood}", *_starts(posterior)],
         [chosen, f"log evidence {posterior.log_marginal_likelihood:.2f}, {slope}"],
         _choice(posterior.evidence),
         _held_out(posterior),
@@ -48,6 +48,12 @@ def _choice(evidence: EvidenceFit | None) -> list[str]:
     number = counted(len(evidence.candidates), "candidate")
     cost = f"{evidence.evaluations:,} gradients and products, {evidence.seconds:.1f} s"
     return [f"tuned at the minimum of each of {number} ({cost}):", title, *rows]
+
+
+def _starts(posterior: Posterior) -> list[str]:
+    if not posterior.others:
+        return []
+    return [f"draws start from {len(posterior.others) + 1} networks in turn; θ* is the first one's"]
 
 
 def _held_out(posterior: Posterior) -> list[str]:

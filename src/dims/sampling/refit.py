@@ -19,6 +19,7 @@ from dims.sampling.draws.unseen import checked_unseen
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.gauss_newton import FitAt, walk_down
 from dims.sampling.posterior import Posterior
+from dims.sampling.starts import at_minimum_of
 from dims.surface.loss import LossSurface
 
 __all__ = ["held_out_rows", "refitted"]
@@ -85,4 +86,8 @@ def refitted(
         value,
         before.evidence,
         before=before,
+        others=tuple(
+            at_minimum_of(surface, other.network, other.map_parameters, fit_at)
+            for other in before.others
+        ),
     )

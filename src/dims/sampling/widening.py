@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dims.curvature import fit_curvature
+from dims.model.shapes import RowVectors, Vector
 from dims.sampling.draws import Draws
 from dims.sampling.draws.mixture import Mixture, usual_weights
 from dims.sampling.perturbations import perturbations
@@ -26,15 +27,19 @@ __all__ = ["widened"]
 TANGENTS = 10  # ε for each draw
 
 
-def widened(draws: Draws, count: int = TANGENTS) -> Draws:
+def widened(
+    draws: Draws, count: int = TANGENTS, networks: Vector | RowVectors | None = None
+) -> Draws:
     """The draws with a group of widened ones, and weights that need no held-out rows.
 
     Args:
         draws: Draws on a loss surface.
         count: ε for each of them.
+        networks: Trained networks that draws started from; None: that of the surface.
     """
     tangents = _tangents(draws, count)
-    mixture = Mixture(draws.surface.initial, usual_weights(draws), tangents=tangents)
+    trained = draws.surface.initial if networks is None else networks
+    mixture = Mixture(trained, usual_weights(draws), tangents=tangents)
     return replace(draws, mixture=mixture)
 
 

@@ -49,7 +49,8 @@ class Mixture(Shown):
     """What the trained network, the saved times and the delivered draws count in predictions.
 
     Attributes:
-        network: Parameters of the trained network, (K,).
+        network: Parameters of the trained network, (K,); of several that draws started from,
+            (M, K), which share its weight.
         weights: Of the network, of the draws at each saved time, of the delivered draws, and of
             the widened ones if there are any, (T + 2,) or (T + 3,), with the sum 1; the draws of a
             group share its weight.
@@ -63,13 +64,18 @@ class Mixture(Shown):
             draws that had not.
     """
 
-    network: Vector
+    network: Vector | RowVectors
     weights: Tensor
     held_out: int = 0
     gain: float = math.nan
     gain_error: float = math.nan
     tangents: Tensor | None = None
     refit: bool = False
+
+    @property
+    def networks(self) -> RowVectors:
+        """Parameters of the trained networks, (M, K)."""
+        return self.network.reshape(-1, self.network.shape[-1])
 
     def _facts(self) -> dict[str, Any]:
         network, *times, end = (round(weight, 3) for weight in self.weights.tolist())
@@ -84,7 +90,7 @@ class Mixture(Shown):
 
     def checked(self, draws: Draws) -> Mixture:
         """The same, if it fits the draws."""
-        check_parameters("mixture.network", self.network, 1, draws.surface.vector)
+        check_parameters("mixture.network", self.networks, 2, draws.surface.vector)
         weights = check_weights(self.weights, len(draws.times) + 2 + (self.tangents is not None))
         tangents = self.tangents
         if tangents is not None:
@@ -124,7 +130,7 @@ def across_times(draws: Draws, times: Sequence[float] | None) -> Draws:
     flags = [0.0, *(float(time in chosen) for time in known)]
     flags.append(float(end in chosen and end not in known))
     weights = torch.tensor(flags, dtype=torch.float64)
-    return replace(draws, mixture=Mixture(draws.surface.initial, weights / weights.sum()))
+    return replace(draws, mixture=Mixture(_trained(draws), weights / weights.sum()))
 
 
 def usual_weights(draws: Draws) -> Tensor:
@@ -143,10 +149,10 @@ def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
     tangents = None if draws.mixture is None else draws.mixture.tangents
     count = len(draws.times) + 2 + (tangents is not None)
     even = torch.full((count,), 1 / count, dtype=torch.float64)
-    plain = Mixture(draws.surface.initial, even, tangents=tangents)
+    plain = Mixture(_trained(draws), even, tangents=tangents)
     predictive = mixture_predictive(replace(draws, mixture=plain), rows.inputs, None)
     scores = predictive.log_scores(rows.targets).T
-    sizes = [1] + [len(draws)] * (len(draws.times) + 1)
+    sizes = [len(plain.networks)] + [len(draws)] * (len(draws.times) + 1)
     sizes += [] if tangents is None else [tangents.shape[0] * tangents.shape[1]]
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]
     counts = torch.full((count,), pseudo_count, dtype=torch.float64)
@@ -161,7 +167,7 @@ def stacked(draws: Draws, rows: TrainingData, pseudo_count: float) -> Draws:
         gains = honest - found.group_scores[0]
         gain, error = float(gains.mean()), float(gains.std()) / math.sqrt(len(gains))
     weights = weights.double() / weights.double().sum()
-    mixture = Mixture(draws.surface.initial, weights, len(scores), gain, error, tangents)
+    mixture = Mixture(plain.network, weights, len(scores), gain, error, tangents)
     return replace(draws, mixture=mixture)
 
 
@@ -180,7 +186,8 @@ def members(draws: Draws) -> Iterator[Members]:
     device = draws.surface.vector.device
     weights, own = mixture.weights.to(device), _own_weights(draws)
     if weights[0] > 0:
-        yield Members(mixture.network.unsqueeze(0).to(device), weights[:1], False)
+        networks = mixture.networks.to(device)
+        yield Members(networks, weights[:1].expand(len(networks)) / len(networks), False)
     end = len(draws.times) + 1
     for place, weight in enumerate(weights[1:end]):
         if weight > 0:
@@ -225,6 +232,11 @@ def mixture_predictive(draws: Draws, inputs: Any, batch_size: int | None) -> Pre
             "draws: some outputs are NaN or infinite there; leave such draws out with draws.select"
         )
     return surface.likelihood.predictive(outputs).with_weights(torch.cat(shares))
+
+
+def _trained(draws: Draws) -> Vector | RowVectors:
+    """The networks that draws started from."""
+    return draws.surface.initial if draws.mixture is None else draws.mixture.network
 
 
 def _own_weights(draws: Draws) -> Tensor:

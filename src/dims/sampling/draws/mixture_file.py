@@ -49,9 +49,10 @@ def check_mixture(
     network, weights = tensors.get(NETWORK), tensors.get(WEIGHTS)
     if network is None or weights is None:
         raise DrawsFileError(f"the file has no tensors {NETWORK!r} and {WEIGHTS!r}")
-    same = network.shape == like.shape and network.dtype == like.dtype
+    same = network.shape[-1:] == like.shape and network.dtype == like.dtype
+    same = same and network.ndim in (1, 2) and len(network) > 0
     if not same or not network.isfinite().all():
-        raise DrawsFileError(f"tensor {NETWORK!r} does not hold the parameters of a network")
+        raise DrawsFileError(f"tensor {NETWORK!r} does not hold parameters of networks")
     tangents = tensors.get(TANGENTS)
     if tangents is not None:
         rows = (len(tensors["parameters"]), tangents.shape[1] if tangents.ndim == 3 else 0)

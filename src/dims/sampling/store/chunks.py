@@ -11,14 +11,13 @@ import torch
 
 from dims.errors import DrawsFileError
 from dims.sampling.draws import Draws
-from dims.sampling.draws.fields import ROW_LISTS, ROW_TENSORS, joined_weights
+from dims.sampling.draws.joined import join
 from dims.sampling.engine import Job
 
 __all__ = [
     "chunk_path",
     "failed_rows",
     "jobs_of",
-    "join",
     "mark_of",
     "mend",
     "unmarked",
@@ -81,15 +80,3 @@ def mend(draws: Draws, job: Job, again: Draws, second: Job) -> Draws:
         if place not in failed:
             order[job.rows.index(row)] = len(draws) + place
     return pool.select(order)
-
-
-def join(chunks: Iterable[Draws]) -> Draws:
-    """One after the other; what does not belong to rows is that of the first."""
-    chunks = list(chunks)
-    joined: dict[str, Any] = {
-        name: torch.cat([getattr(chunk, name) for chunk in chunks]) for name in ROW_TENSORS
-    }
-    for name in ROW_LISTS:
-        if getattr(chunks[0], name) is not None:
-            joined[name] = [entry for chunk in chunks for entry in getattr(chunk, name)]
-    return replace(chunks[0], weights=joined_weights(chunks), **joined)

@@ -16,9 +16,10 @@ from dims.errors import DrawsFileError, StoreError, StoreWarning
 from dims.sampling.draws import Draws
 from dims.sampling.draws.file import load as load_file
 from dims.sampling.draws.header import parse_header
+from dims.sampling.draws.joined import join
 from dims.sampling.draws.storage import read
 from dims.sampling.engine import Job
-from dims.sampling.store.chunks import chunk_path, jobs_of, join, mend, unmarked
+from dims.sampling.store.chunks import chunk_path, jobs_of, mend, unmarked
 from dims.sampling.store.folder import check_file
 from dims.sampling.store.manifest import MANIFEST, digest_of, read_manifest, stage_ends
 

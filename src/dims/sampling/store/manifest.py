@@ -11,7 +11,6 @@ from typing import Any
 from torch import Tensor
 
 from dims.errors import StoreError
-from dims.model.shapes import Vector
 from dims.model.training_data import map_inputs
 from dims.sampling.draws.signature import constant_hashes, hash_entries, model_entries
 from dims.sampling.draws.storage import tensor_bytes
@@ -28,8 +27,8 @@ LARGEST_MANIFEST = 2**20  # bytes; a larger one is not a manifest
 VERSION = 2
 
 
-def fingerprint(surface: LossSurface, theta: Vector) -> str:
-    """sha256 of everything that draws depend on beside settings: network, θ*, data, prior."""
+def fingerprint(surface: LossSurface, theta: Tensor) -> str:
+    """sha256 of all that draws depend on beside settings: network, θ* or several, data, prior."""
     digest = hashlib.sha256()
     names = surface.vector.names
     digest.update(hash_entries(model_entries(surface.module, names)).encode())
@@ -44,7 +43,7 @@ def fingerprint(surface: LossSurface, theta: Vector) -> str:
     return digest.hexdigest()
 
 
-def fingerprint_parts(surface: LossSurface, theta: Vector) -> dict[str, str]:
+def fingerprint_parts(surface: LossSurface, theta: Tensor) -> dict[str, str]:
     """The same in parts, so that a difference can be named."""
     names = surface.vector.names
     inputs: list[Tensor] = []

@@ -15,6 +15,7 @@ from dims.errors import DrawsFileError, StoreError, StoreWarning
 from dims.mechanics.interrupts import held, stoppable
 from dims.mechanics.metric.choice import ROW_BYTES
 from dims.sampling.draws import Draws, load
+from dims.sampling.draws.joined import join
 from dims.sampling.engine import Job
 from dims.sampling.engine.work import with_threads
 from dims.sampling.samplers import Sampler
@@ -23,7 +24,6 @@ from dims.sampling.store.chunks import (
     chunk_path,
     failed_rows,
     jobs_of,
-    join,
     mark_of,
     mend,
     unmarked,
