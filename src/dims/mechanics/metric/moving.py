@@ -99,14 +99,18 @@ class MovingMetric(ShownSettings):
         return solver.restart(state, gradient, surface, dynamics)
 
     def start_velocity(
-        self, surface: BaseSurface, noise: RowVectors, position: Vector
+        self, surface: BaseSurface, noise: RowVectors, position: Vector | RowVectors
     ) -> RowVectors:
-        """θ' = F·G̃^(−½)·F⁻¹·ε at one position, whose energy does not depend on the slope there."""
-        place = position.unsqueeze(0)
-        frame = self._choice(surface).first(place, Frame.euclidean(place))
-        frame = map_tensors(lambda tensor: tensor.expand(len(noise), *tensor.shape[1:]), frame)
-        _, gradient = surface.value_and_grad(place)
-        gradient = frame.pull(gradient.expand_as(noise))
+        """θ' = F·G̃^(−½)·F⁻¹·ε, whose energy does not depend on the slope at a position."""
+        places, own = position.reshape(-1, noise.shape[1]), torch.arange(len(noise))
+        if len(places) == 1:
+            own = torch.zeros_like(own)
+        else:  # rows may share a start
+            places, own = places.unique(dim=0, return_inverse=True)
+        frame = self._choice(surface).first(places, Frame.euclidean(places))
+        frame = map_tensors(lambda tensor: tensor[own], frame)
+        _, gradient = surface.value_and_grad(places)
+        gradient = frame.pull(gradient[own])
         return frame.lift(precondition(frame.lower(noise), gradient))
 
     def follow(self, before: RowState, after: RowState) -> RowState:

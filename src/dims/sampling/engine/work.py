@@ -12,8 +12,8 @@ import torch
 from dims.curvature import Precision
 from dims.mechanics.batch import Progress
 from dims.mechanics.snapshot import Checkpoint
+from dims.model.shapes import RowVectors
 from dims.sampling.draws import Draws
-from dims.sampling.draws.joined import join
 from dims.sampling.perturbations import perturbations
 from dims.sampling.progress import RunProgress
 from dims.sampling.samplers import Sampler, Start
@@ -62,43 +62,36 @@ class Work:
 
     def compute(self, job: Job, report: Callable[[Progress], None] | None = None) -> Draws:
         """The draws of a job. Rounding depends on the number of threads, hence it is fixed."""
-        if not self.others:
-            return self._from(self.start, self.precision, job, report)
-        starts = [(self.start, self.precision), *self.others]
-        parts: dict[tuple[int, ...], Draws] = {}
-        for number, (start, precision) in enumerate(starts):
-            rows = tuple(row for row in job.rows if row % len(starts) == number)
-            if rows:  # the state of a part is not that of a chunk, so none is kept
-                part = replace(job, rows=rows, checkpoint=None)
-                tell = None if report is None else _in_whole(report, len(job.rows), parts)
-                parts[rows] = self._from(start, precision, part, tell)
-        order = [row for rows in parts for row in rows]
-        made = join(parts.values()).select([order.index(row) for row in job.rows])
-        return replace(made, map_parameters=self.start.position)
-
-    def _from(
-        self,
-        start: Start,
-        precision: Precision,
-        job: Job,
-        report: Callable[[Progress], None] | None,
-    ) -> Draws:
-        """The draws of a job that all start at one place."""
         sampler = self.sampler.finer() if job.finer else self.sampler
         with with_threads(self.threads):
-            noise = torch.cat(
-                [
-                    perturbations(precision, last - first, self.seed, first)
-                    for first, last in _stretches(job.rows)
-                ]
-            )
+            start, noise = self._start_of(job.rows)
             start = replace(start, checkpoint=job.checkpoint, seed=self.seed, numbers=job.rows)
             try:
-                return sampler.sample(start, noise, self.seed, report)
+                draws = sampler.sample(start, noise, self.seed, report)
             except KeyboardInterrupt:
                 if job.checkpoint is not None:
                     job.checkpoint.keep()
                 raise
+        return replace(draws, map_parameters=self.start.position)
+
+    def _start_of(self, rows: Sequence[int]) -> tuple[Start, RowVectors]:
+        """Where the draws of these numbers start, and their perturbations."""
+        if not self.others:
+            parts = [
+                perturbations(self.precision, last - first, self.seed, first)
+                for first, last in _stretches(rows)
+            ]
+            return self.start, torch.cat(parts)
+        starts = [(self.start, self.precision), *self.others]
+        own = [starts[row % len(starts)] for row in rows]
+        noise = [
+            perturbations(precision, 1, self.seed, row)
+            for row, (_, precision) in zip(rows, own, strict=True)
+        ]
+        positions = torch.stack([start.position for start, _ in own])
+        gradients = torch.stack([start.gradient for start, _ in own])
+        start = replace(self.start, position=positions, gradient=gradients)
+        return start, torch.cat(noise)
 
 
 @runtime_checkable
@@ -117,19 +110,6 @@ class Engine(Protocol):
     def each(self, tasks: Mapping[Name, Callable[[], Result]]) -> Iterator[tuple[Name, Result]]:
         """Call tasks that do not depend on each other, such as the runs of an experiment."""
         ...
-
-
-def _in_whole(
-    report: Callable[[Progress], None], rows: int, before: Mapping[tuple[int, ...], Draws]
-) -> Callable[[Progress], None]:
-    """Tells the progress of a part as that of so many rows; those that wait are at time 0."""
-
-    def tell(now: Progress) -> None:
-        done = now.done + sum(len(part) for part in before)
-        share = (now.rows - now.done) / max(1, rows - done)
-        report(now._replace(done=done, rows=rows, mean_time=now.mean_time * share))
-
-    return tell
 
 
 def _stretches(rows: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -29,16 +29,17 @@ class Start:
 
     Args:
         surface: The loss surface that is sampled.
-        position: The trained parameters θ*, (K,).
-        gradient: The gradient of the surface there, (K,).
+        position: The trained parameters θ*, (K,); those of each draw, (S, K), where draws start
+            from several networks.
+        gradient: The gradient of the surface there, in the same shape.
         checkpoint: Where to keep what is half done; None keeps nothing.
         seed: The seed of the run.
         numbers: The numbers of the draws; None means from 0 on.
     """
 
     surface: LossSurface
-    position: Vector
-    gradient: Vector
+    position: Vector | RowVectors
+    gradient: Vector | RowVectors
     checkpoint: Checkpoint | None = None
     seed: int = 0
     numbers: tuple[int, ...] | None = None
@@ -111,7 +112,7 @@ class Sampler(ShownSettings, ABC):
         return Draws(
             method=self.name,
             surface=start.surface,
-            map_parameters=start.position,
+            map_parameters=start.position.reshape(-1, start.position.shape[-1])[0],
             seed=seed,
             settings=self.settings,
             **self.draw(start, perturbations, progress),
