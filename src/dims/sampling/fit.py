@@ -26,15 +26,15 @@ from dims.model.likelihoods import (
 )
 from dims.model.parameters import Selection
 from dims.model.shapes import Vector
+from dims.model.training_data import TrainingData
 from dims.sampling.evidence_path import tune_at_minima
 from dims.sampling.posterior import Posterior
 from dims.sampling.progress import stage
 from dims.sampling.refine import budget_of, warn_of_slope
 from dims.sampling.refine import refine as walk_to_minimum
 from dims.sampling.refit import held_out_rows, refitted
-from dims.sampling.starts import other_start
+from dims.sampling.starts import with_others
 from dims.surface.loss import LossSurface
-from dims.surface.members import flatten_member
 
 __all__ = ["fit"]
 
@@ -66,16 +66,13 @@ def fit(
     """Fit the Laplace posterior of a trained network, which also gives the start velocities.
 
     Args:
-        model: The trained network, in eval mode. It is copied and never modified. Or several of one
-            architecture, trained from different first weights: draws start from each in turn, under
-            the prior and noise of the first.
+        model: The trained network, in eval mode; it is copied. Or a list: draws start from each.
         data: The training data: a pair (inputs, targets), a Dataset or a DataLoader.
         likelihood: "regression", "classification" or a `Likelihood` object.
         curvature: "full", "diagonal", "kronecker", "low_rank", or a fitted laplace-torch object.
         curvature_kind: "ggn" or "hessian".
         rank: Number of eigenpairs of "low_rank".
-        tune: What chooses prior and noise: True, the evidence at θ*; False: nothing; "cautious",
-            "leave_one_out", "minimum": at minima (docs/choose.md). None: "cautious" if "full".
+        tune: Chooses prior and noise: a bool, "cautious", "leave_one_out", "minimum" (choose.md).
         prior_precision: δ of the prior N(0, 1/δ), a number or a vector (K,).
         noise_std: σ of a regression; `Gaussian(σ)` gives it as well.
         prior_structure: What is tuned: one δ ("scalar"), one per "layer" or per "tensor".
@@ -97,20 +94,14 @@ def fit(
         >>> posterior = dims.fit(model, (x, y), "regression")
     """
     chosen = _Chosen(curvature, curvature_kind, rank, progress)
-    tune = chosen.usual_tuning if tune is None else tune
+    tune = chosen.tuning(tune)
     prior_precision, noise_std = _adopted(chosen, tune, likelihood, prior_precision, noise_std)
-    scales = {"effective_points": effective_points, "loss_scale": loss_scale}
-    model, *members = _networks(model, chosen.curvature, parameters)
-    surface = _surface(model, data, likelihood, prior_precision, noise_std, parameters, scales)
-    rows = held_out_rows(validation, surface, refit, data)
     opened = (prior_structure if prior_precision is None else None, noise_std is None)
-    budget = budget_of(refine)
-    made = replace(_posterior(surface, chosen, tune, *opened, budget), validation=rows)
-    if members:
-        thetas = [flatten_member(member, i, surface) for i, member in enumerate(members, start=1)]
-        with stage(progress, "the other networks"):
-            others = [other_start(made, theta, chosen.quietly, budget) for theta in thetas]
-        made = replace(made, others=tuple(others))
+    model, *others = _networks(model, chosen.curvature, parameters)
+    loss = prior_precision, noise_std, effective_points, loss_scale
+    surface = _surface(model, data, likelihood, parameters, *loss)
+    rows = held_out_rows(validation, surface, refit, data)
+    made = _posterior(surface, chosen, tune, *opened, budget_of(refine), others, rows)
     return refitted(made, model, parameters, chosen.quietly) if refit else made
 
 
@@ -136,9 +127,9 @@ class _Chosen(NamedTuple):
     rank: int
     progress: bool | Callable[[float], None]
 
-    @property
-    def usual_tuning(self) -> bool | str:
-        return "cautious" if isinstance(self.curvature, str) and self.curvature == "full" else True
+    def tuning(self, asked: bool | str | None) -> bool | str:
+        usual = "cautious" if isinstance(self.curvature, str) and self.curvature == "full" else True
+        return usual if asked is None else asked
 
     def at(self, surface: LossSurface, theta: Vector) -> Curvature:
         with stage(self.progress, "curvature"):
@@ -155,15 +146,24 @@ def _surface(
     model: nn.Module,
     data: Any,
     likelihood: str | Likelihood,
+    parameters: Selection,
     prior_precision: float | Tensor | None,
     noise_std: float | None,
-    parameters: Selection,
-    scales: dict[str, Any],
+    effective_points: float | None,
+    loss_scale: float,
 ) -> LossSurface:
     """With a prior of 1 until one is tuned."""
     prior = 1.0 if prior_precision is None else prior_precision
     noisy = with_noise(likelihood, noise_std)
-    surface = LossSurface(model, data, noisy, prior, parameters=parameters, **scales)
+    surface = LossSurface(
+        model,
+        data,
+        noisy,
+        prior,
+        effective_points=effective_points,
+        loss_scale=loss_scale,
+        parameters=parameters,
+    )
     outputs = surface.outputs_on_data(surface.initial.unsqueeze(0))[0]
     # The caller of `fit`, which is decorated.
     warn_of_untrained(surface.likelihood, outputs, surface.data.targets, stacklevel=4)
@@ -177,6 +177,8 @@ def _posterior(
     open_prior: str | None,
     open_noise: bool,
     refine: int,
+    others: Sequence[nn.Module],
+    rows: TrainingData | None,
 ) -> Posterior:
     """Curvature, evidence and θ* of a surface; `open_prior` is the structure of a δ to tune."""
     _check_moves(chosen, tune, refine)
@@ -215,7 +217,7 @@ def _posterior(
     if refine or not isinstance(tune, str):  # its walk went as far as was good for predictions
         # The caller of `fit`, which is decorated.
         warn_of_slope(posterior.gradient_norm, refinement, tune is True, stacklevel=4)
-    return posterior
+    return replace(with_others(posterior, others, chosen.quietly, refine), validation=rows)
 
 
 def _with_noise_per_output(surface: LossSurface, theta: Vector) -> LossSurface:

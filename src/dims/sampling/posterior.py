@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
-from dims.curvature import Curvature, Precision
+from dims.curvature import Curvature
 from dims.curvature.evidence import EvidenceFit
 from dims.errors import renamed_arguments, warn_renamed
 from dims.mechanics.batch import Progress
@@ -26,7 +24,6 @@ from dims.model.training_data import TrainingData
 from dims.prediction.showing import Shown
 from dims.sampling.answer import answer
 from dims.sampling.draws import Draws
-from dims.sampling.draws.fields import LINEARISED_METHODS
 from dims.sampling.draws.joined import join
 from dims.sampling.engine import Engine, Job, Work, resolve_engine
 from dims.sampling.estimate import Estimate, check_memory, estimate_seconds, needed_memory
@@ -35,9 +32,9 @@ from dims.sampling.posterior_summary import summarise_posterior
 from dims.sampling.progress import RunProgress, progress_reporter
 from dims.sampling.samplers import Motion, Sampler, Start, choose_sampler
 from dims.sampling.settle import Settled
-from dims.sampling.starts import OtherStart
+from dims.sampling.starts import OtherStart, minima, starts_of
 from dims.sampling.store.chunks import jobs_of
-from dims.sampling.store.manifest import fingerprint, fingerprint_parts
+from dims.sampling.store.manifest import run_of
 from dims.sampling.store.run import sample_in_store
 from dims.sampling.weighing import Way, times_to_weigh
 from dims.surface.loss import LossSurface
@@ -255,7 +252,7 @@ class Posterior(Shown):
         check_memory(self.surface, sampler, min(draws, chunk_size))
         start = Start(self.surface, self.map_parameters, self.gradient)
         precision = self.curvature.precision_for(self.surface)
-        others = self._other_starts(sampler)
+        others = starts_of(self, sampler)
         with progress_reporter(progress, sampler.name) as report:
 
             def compute(
@@ -272,7 +269,7 @@ class Posterior(Shown):
             else:
                 kept = sample_in_store(
                     store,
-                    self._manifest(sampler, seed, chosen.threads),
+                    run_of(self, minima(self), sampler, seed, chosen.threads),
                     draws,
                     chunk_size,
                     self.surface,
@@ -281,38 +278,6 @@ class Posterior(Shown):
                     retry_failed=retry_failed,
                 )
         return answer(self, kept, Way(sampler, chunk_size, chosen, progress), store)
-
-    def _other_starts(self, sampler: Sampler) -> tuple[tuple[Start, Precision], ...]:
-        if self.others and sampler.name in LINEARISED_METHODS:
-            raise ValueError(
-                f"method: {sampler.name!r} reads draws by the network linearised at one θ*; fit "
-                "one network, or take another method"
-            )
-        return tuple(
-            (
-                Start(self.surface, other.map_parameters, other.gradient),
-                other.curvature.precision_for(self.surface),
-            )
-            for other in self.others
-        )
-
-    def _manifest(self, sampler: Sampler, seed: int, threads: int) -> dict[str, Any]:
-        """What the bits of draws depend on, for the manifest of a store."""
-        theta = self.map_parameters
-        if self.others:
-            theta = torch.stack([theta, *(other.map_parameters for other in self.others)])
-        first = self.perturbations(1).cpu().numpy().tobytes()  # other curvatures draw others
-        return {
-            "method": sampler.name,
-            "settings": sampler.settings,
-            "seed": seed,
-            "fingerprint": fingerprint(self.surface, theta),
-            "parts": fingerprint_parts(self.surface, theta),
-            "curvature": hashlib.sha256(first).hexdigest(),
-            "device": self.map_parameters.device.type,
-            "torch": torch.__version__,
-            "threads": threads,
-        }
 
 
 def _check_count(draws: int) -> int:

@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from dims.errors import StoreError
@@ -19,8 +20,12 @@ from dims.sampling.store.differences import explain
 from dims.sampling.store.folder import read_small
 from dims.surface.loss import LossSurface
 
+if TYPE_CHECKING:
+    from dims.sampling.posterior import Posterior
+    from dims.sampling.samplers import Sampler
+
 __all__ = ["MANIFEST", "agree", "digest_of", "fingerprint", "fingerprint_parts", "read_manifest"]
-__all__ += ["stage_ends"]
+__all__ += ["run_of", "stage_ends"]
 
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 2**20  # bytes; a larger one is not a manifest
@@ -56,6 +61,24 @@ def fingerprint_parts(surface: LossSurface, theta: Tensor) -> dict[str, str]:
         "weights": _sha256(theta),
         "data": _sha256(surface.data.targets, *inputs),
         "loss": _sha256(scales, surface.prior_precision),
+    }
+
+
+def run_of(
+    posterior: Posterior, starts: Tensor, sampler: Sampler, seed: int, threads: int
+) -> dict[str, Any]:
+    """What the bits of draws depend on, that start from these minima."""
+    first = posterior.perturbations(1).cpu().numpy().tobytes()  # other curvatures draw others
+    return {
+        "method": sampler.name,
+        "settings": sampler.settings,
+        "seed": seed,
+        "fingerprint": fingerprint(posterior.surface, starts),
+        "parts": fingerprint_parts(posterior.surface, starts),
+        "curvature": hashlib.sha256(first).hexdigest(),
+        "device": starts.device.type,
+        "torch": torch.__version__,
+        "threads": threads,
     }
 
 
