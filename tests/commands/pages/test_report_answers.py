@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 import warnings
 from pathlib import Path
 
@@ -210,6 +211,19 @@ def test_a_file_alone_says_what_is_missing_and_a_problem_adds_it(run, source):
     assert (code, "Report:" in out) == (0, True)
     code, _, error = call("report", file, "--problem", f"{source}:nothing")
     assert (code, "has no function" in error) == (2, True)
+
+
+def test_a_problem_adds_to_a_store_what_the_run_found(run, source, tmp_path):
+    """Weights and widening are those of the run, which the files of a store do not hold."""
+    store = tmp_path / "again"
+    shutil.copytree(run, store)
+    (store / "predictions.json").unlink()
+    page, whole = read_page(store, f"{source}:problem"), read_page(run)
+    assert section(page, "weights") == pytest.approx(section(whole, "weights"), abs=1e-5)
+    assert section(page, "calibration") == section(whole, "calibration")
+    shown, known = section(page, "functions")[0], section(whole, "functions")[0]
+    assert shown["mean"] == pytest.approx(known["mean"], abs=1e-4)
+    assert shown["std"] == pytest.approx(known["std"], abs=1e-4)
 
 
 def test_a_damaged_chunk_is_named_with_the_command(run, tmp_path):

@@ -15,7 +15,7 @@ from dims.commands.pages.style import LABELS
 from dims.errors import ReportError
 from dims.sampling.store.folder import read_small
 
-__all__ = ["FINDINGS", "PREDICTIONS", "TRAJECTORIES", "Beside", "beside", "read_beside"]
+__all__ = ["FINDINGS", "LARGEST", "PREDICTIONS", "TRAJECTORIES", "Beside", "beside", "read_beside"]
 
 TRAJECTORIES, CONFIDENCE = "trajectories", "confidence"
 FINDINGS, PREDICTIONS = "findings", "predictions"
