@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import dims
 from cases import first
 from dims.curvature import fit_curvature
-from dims.sampling import evidence_path
+from dims.sampling import evidence_path, gauss_newton
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.gauss_newton import walk_down
 
@@ -209,6 +209,22 @@ def test_walks_on_more_data_stop_at_larger_promises() -> None:
         assert walk.arrived
         assert 0.5 * float(gradient[0] @ whole) <= allowed
         assert torch.equal(walk.theta, exact.theta)
+
+
+def test_a_walk_that_gains_no_more_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole steps promise more than the tolerance, but damped ones gain hundredths of a nat."""
+    torch.manual_seed(1)
+    x = torch.randn(60, 8)
+    y = x[:, :1].sin() + 0.3 * torch.randn(60, 1)
+    model = nn.Sequential(nn.Linear(8, 20), nn.Tanh(), nn.Linear(20, 2))
+    surface = dims.LossSurface(model, (x, y), dims.HeteroscedasticGaussian(0.05), 0.01)
+    short = walk_down(surface, surface.initial, fit_curvature)
+    monkeypatch.setattr(gauss_newton, "STALLED", 10**6)
+    long = walk_down(surface, surface.initial, fit_curvature)
+    assert not short.arrived
+    assert short.curvatures < long.curvatures
+    assert short.loss == pytest.approx(long.loss, abs=0.1)  # nats
+    assert torch.equal(short.curvature.dense(), fit_curvature(surface, short.theta).dense())
 
 
 def test_a_search_that_goes_on_for_long_takes_the_best_so_far_and_says_so(
