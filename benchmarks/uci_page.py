@@ -11,6 +11,7 @@ from statistics import fmean
 from tables import filled, markdown
 from uci_classification.__main__ import CHOSEN_ON as CLASSIFICATION_CHOSEN_ON
 from uci_classification.__main__ import OUT as CLASSIFICATION
+from uci_classification.differences import FIVE, ONE
 from uci_classification.differences import read_results as read_classification
 from uci_classification.differences import table as differences
 from uci_classification.dropout import dropout_table
@@ -34,10 +35,11 @@ def contents() -> dict[str, str]:
     for answer in ("default", "held out"):
         found[f"regression NLL, {answer}"] = table(results, "nll", answer)
         found[f"regression counts, {answer}"] = _list(counts(results, answer, CHOSEN_ON))
-    whole = differences(CLASSIFICATION, CLASSIFICATION_CHOSEN_ON)
-    parts = whole.split("\n\n")  # table, lines, table, lines
-    for answer, rows, lines in zip(("default", "held out"), parts[::2], parts[1::2], strict=True):
-        found[f"classification, {answer}"] = f"{rows}\n\n{_list(lines)}"
+    for starts, protocols in (("", ONE), (", five networks", FIVE)):
+        whole = differences(CLASSIFICATION, CLASSIFICATION_CHOSEN_ON, protocols)
+        rows, lines, more_rows, more_lines = whole.split("\n\n")
+        found[f"classification, default{starts}"] = f"{rows}\n\n{_list(lines)}"
+        found[f"classification, held out{starts}"] = f"{more_rows}\n\n{_list(more_lines)}"
     found["classification, MC dropout"] = dropout_table(read_classification(CLASSIFICATION))
     return found
 

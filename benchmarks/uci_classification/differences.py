@@ -20,14 +20,21 @@ from uci_classification.counts import (
 )
 from uci_classification.learnt import AGAIN, learnt
 
-__all__ = ["read_results", "table"]
+__all__ = ["FIVE", "ONE", "read_results", "table"]
 
 # Ours, and the opponent and the network that see the same held-out rows.
 ANSWERS = {
     "default": ("ensemble", "network"),
     "held out": ("ensemble, held out", "network, held out"),
 }
-ENDINGS = {"ordinary": "ordinary", "paper": "as in the paper", "class": "a class left out"}
+ENDINGS = {
+    "ordinary": "ordinary",
+    "five": "five networks",
+    "paper": "as in the paper",
+    "class": "a class left out",
+}
+ONE = ("ordinary", "paper", "class")  # network that draws start from
+FIVE = ("five", "paper")  # where it is the paper's, there is one
 
 
 def read_results(folder: Path) -> dict[Any, Splits]:
@@ -40,9 +47,10 @@ def read_results(folder: Path) -> dict[Any, Splits]:
     return results
 
 
-def table(folder: Path, chosen_on: Sequence[str]) -> str:
+def table(folder: Path, chosen_on: Sequence[str], protocols: Sequence[str] = ONE) -> str:
     """Without and with held-out rows: a row for each set and way of training that has results."""
-    results = read_results(folder)
+    found = read_results(folder)
+    results = {key: splits for key, splits in found.items() if key[1] in protocols}
     if not results:
         return "no results yet"
     parts = [_table(results, chosen_on, ours, *theirs) for ours, theirs in ANSWERS.items()]

@@ -1,12 +1,11 @@
 """One split of one set, one way of training.
 
-"ordinary": networks are trained without dropout; a tenth of the training rows chooses learning
-rate and length, and they are trained again on all of them. "paper": dropout 0.5 and 10 000 epochs.
+"ordinary": the network is trained without dropout; a tenth of the training rows chooses learning
+rate and length, and it is trained again on all of them. "paper": dropout 0.5 and 10 000 epochs.
 "class": as ordinary, without one of three or more classes; its test rows are out of distribution.
 
-The opponent is an ensemble of five. `dims.fit` and `posterior.sample` give the default answer from
-the same five networks, and from the one network of "paper". All are compared with a network alone,
-which is trained in the same way.
+`dims.fit` and `posterior.sample` then give the default answer. The opponent is an ensemble of five
+that is trained as the network. "five": as ordinary, but draws start from these five networks.
 
 With held-out rows, the validation part of the split (15 % of the rows), the learning rates and
 lengths of network and ensemble are chosen by these rows instead; that of "paper" is as before. The
@@ -34,7 +33,7 @@ from dims_paper.datasets.uci import load_uci
 from far_inputs import far_inputs
 from uci_classification.networks import HIDDEN, paper_network
 
-PROTOCOLS = ("ordinary", "paper", "class")
+PROTOCOLS = ("ordinary", "five", "paper", "class")
 MEMBERS = 5
 MASKS = 100  # of MC dropout
 
@@ -63,7 +62,7 @@ class Task:
         clock = Clock()
         answers = {"ensemble": self._ensemble(MEMBERS)}
         clock.stop("ensemble")
-        networks = self._networks(answers["ensemble"])
+        networks = self._starts(answers["ensemble"])
         posterior = dims.fit(networks, self.train, "classification", progress=False)
         made = posterior.sample(self.draws, seed=self.seed, progress=False)
         clock.stop("default")
@@ -88,7 +87,7 @@ class Task:
         clock, rows = Clock(), {"validation": self.held_out}
         answers = {"ensemble, held out": self._ensemble(MEMBERS, **rows)}
         clock.stop("ensemble, held out")
-        networks = self._networks(answers["ensemble, held out"])
+        networks = self._starts(answers["ensemble, held out"], **rows)
         asked = {**rows, "refit": True, "progress": False}
         posterior = dims.fit(networks, self.train, "classification", **asked)
         made = posterior.sample(self.draws, seed=self.seed, progress=False)
@@ -112,20 +111,23 @@ class Task:
             "scores": self._scored(answers),
         }
 
-    def _networks(self, ensemble: dims.Draws) -> list[nn.Module]:
-        """Those that draws start from."""
+    def _starts(self, ensemble: dims.Draws, **options: Any) -> list[nn.Module]:
+        """The networks that draws start from."""
         if self.protocol == "paper":
             return [paper_network(self.name, self.seed, self.networks)]
-        return list(ensemble.modules())
+        if self.protocol == "five":
+            return list(ensemble.modules())
+        return list(self._ensemble(1, **options).modules())
 
     def _alone(self, made: dims.Draws, **options: Any) -> dims.Draws:
-        if self.protocol == "paper":
-            return _point(made.surface, made.surface.initial)
-        return self._ensemble(1, **options)
+        """The network that we begin with; one of five would have been chosen with the others."""
+        if self.protocol == "five":
+            return self._ensemble(1, **options)
+        return _point(made.surface, made.surface.initial)
 
     def _with_training(self, seconds: dict[str, float]) -> dict[str, float]:
-        """The ensemble's networks are ours as well, but for those of the paper, given trained."""
-        if self.protocol == "paper":
+        """Where we begin with the ensemble's networks, their training is ours as well."""
+        if self.protocol != "five":
             return seconds
         theirs, ours = seconds
         return {theirs: seconds[theirs], ours: seconds[ours] + seconds[theirs]}
