@@ -2,8 +2,8 @@
 
 1. A network is trained on all training rows (its learning rate and length are chosen on a tenth of
    them), with one noise and with a noise that depends on the input and is nowhere below half of
-   that one; the same tenth chooses between the two, as for the ensemble. `dims.fit` chooses prior
-   and noise, and `posterior.sample` gives the default answer.
+   that one. `dims.fit` chooses prior and noise of each, and their leave-one-out scores choose
+   between the two. `posterior.sample` gives the default answer.
 2. With held-out rows: another network is trained on nine tenths of the training rows, and draws
    start at its minimum under the noise model, prior and noise of step 1. The other tenth weighs
    that network and these draws. The draws of step 1 then predict with these weights.
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import dims
 from dims.prediction.metrics.detection import ood_auroc
+from dims.sampling.leave_one_out import leave_one_out
 from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import far_inputs
 
@@ -73,7 +74,7 @@ def run_split(name: str, data: RegressionSplit, seed: int, how: Configuration) -
         "noise": last.kind,
         "prior_precision": float(last.posterior.prior_precision),
         "noise_std": last.posterior.noise_std,
-        "held_out_nll": last.scores,
+        "leave_one_out": last.scores,
         "gradients": float(draws.evaluations.double().mean()),
     }
     if how.held_out:
@@ -89,8 +90,9 @@ def run_split(name: str, data: RegressionSplit, seed: int, how: Configuration) -
     return found
 
 
-class _Fitted(NamedTuple):
-    """The network and posterior of the better noise model, and the scores of both."""
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """The network and posterior of the better noise model."""
 
     alone: dims.Draws
     posterior: dims.Posterior
@@ -99,16 +101,17 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(rows: Rows, how: Configuration, seed: int) -> _Fitted:
-    trained = _both(rows, 1, how, seed)
-    scores = {kind: _held_out_nll(alone) for kind, alone in trained.items()}
-    best = min(scores, key=scores.__getitem__)
-    alone = trained[best]
-    likelihood: dims.Likelihood | str = alone.surface.likelihood
-    if best == "constant":
-        likelihood = "regression"  # whose noise is open
-    module = alone.to_module(0).to(how.device)
-    posterior = dims.fit(module, _on(rows, how.device), likelihood, progress=False)
-    return _Fitted(alone, posterior, best, scores)
+    made = {}
+    for kind, alone in _both(rows, 1, how, seed).items():
+        likelihood = alone.surface.likelihood
+        if kind == "constant":
+            likelihood = "regression"  # whose noise is open
+        module = alone.to_module(0).to(how.device)
+        posterior = dims.fit(module, _on(rows, how.device), likelihood, progress=False)
+        made[kind] = (alone, posterior)
+    scores = {kind: _leave_one_out(posterior) for kind, (_, posterior) in made.items()}
+    best = max(scores, key=scores.__getitem__)
+    return _Fitted(*made[best], best, scores)
 
 
 def _unseen(
@@ -129,6 +132,11 @@ def _unseen(
         validation=_on(held_out, how.device),
         progress=False,
     )
+
+
+def _leave_one_out(posterior: dims.Posterior) -> float:
+    """Of the chosen prior and noise, in nats."""
+    return leave_one_out(posterior.surface, posterior.map_parameters, posterior.curvature).score
 
 
 def _sample(posterior: dims.Posterior, count: int, how: Configuration, seed: int) -> dims.Draws:
