@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from cases import examples
 from dims.errors import TableError
 from dims.estimators import tables
+from dims.estimators.tables.cells import parse_numbers
 from dims.estimators.tables.columns import parse_dates
-from dims.estimators.tables.reading import parse_numbers
 from dims.estimators.tables.unlearned import unlearned, unlearned_notes
 
 

@@ -96,7 +96,8 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         kinds = {name: column.kind for name, column in columns.items()}
         read = tables.read(csv, kinds, target, chosen.kind, table.format)
         known, _ = read.split(HELD_OUT)  # as the program does, which then says the same
-        notes = [*read.notes, *tables.decisions(tables.preparation(kinds), known)]
+        sign = tables.other_decimal_sign(table)
+        notes = [sign, *read.notes, *tables.decisions(tables.preparation(kinds), known)]
         if tables.looks_like_a_row(table):
             notes.append(NO_NAMES.format(", ".join(map(str, table.cells.columns[:4]))))
         if len(read) < FEWEST_TO_LEARN_FROM:
@@ -112,6 +113,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         separator=_literal(table.format.separator),
         decimal=_literal(table.format.decimal),
         encoding=_literal(table.format.encoding),
+        format_comment=f"# {' '.join(sign.split())}\n" if sign else "",
         target=_literal(target),
         task=chosen.kind,
         task_comment=f'or "{OTHER[chosen.kind]}"; {chosen.why}',
@@ -125,7 +127,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         f"{len(table.cells)} rows, separator {table.format.separator!r}, decimal sign "
         f"{table.format.decimal!r}, encoding {table.format.encoding}:"
     )
-    return text, "\n".join([head, *(f"  {line}" for line in lines), *notes]) + "\n"
+    return text, "\n".join([head, *(f"  {line}" for line in lines), *filter(None, notes)]) + "\n"
 
 
 def _literal(text: str) -> str:

@@ -22,15 +22,17 @@ from dims.estimators.tables.columns import (
 from dims.estimators.tables.described import described
 from dims.estimators.tables.evaluation import Evaluation, evaluate
 from dims.estimators.tables.figure import picture
+from dims.estimators.tables.formats import Format
 from dims.estimators.tables.learned import learned
 from dims.estimators.tables.plainly import in_plain_words
 from dims.estimators.tables.predictions import predict_file
 from dims.estimators.tables.preparation import decisions, preparation
 from dims.estimators.tables.problem import as_comparison, as_problem
-from dims.estimators.tables.reading import Format, TextTable, did_you_mean, read_text, write
+from dims.estimators.tables.reading import TextTable, did_you_mean, read_text, write
+from dims.estimators.tables.signs import other_decimal_sign
 from dims.estimators.tables.typed import Table, read, read_inputs
 
 __all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "as_comparison", "as_problem"]
 __all__ += ["choose_columns", "choose_task", "decisions", "described", "did_you_mean", "evaluate"]
-__all__ += ["in_plain_words", "learned", "looks_like_a_row", "picture", "predict_file"]
-__all__ += ["preparation", "read", "read_inputs", "read_text", "write"]
+__all__ += ["in_plain_words", "learned", "looks_like_a_row", "other_decimal_sign", "picture"]
+__all__ += ["predict_file", "preparation", "read", "read_inputs", "read_text", "write"]

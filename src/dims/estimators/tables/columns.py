@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableError
-from dims.estimators.tables.reading import TextTable, parse_numbers
+from dims.estimators.tables.cells import parse_numbers
+from dims.estimators.tables.reading import TextTable
 
 __all__ = ["BAD_CELLS", "CATEGORY", "DATE", "LEFT_OUT", "NUMBER", "Column"]
 __all__ += ["choose_columns", "choose_task", "looks_like_a_row", "parse_dates"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from dims.baselines.verdict import LEVEL
 from dims.errors import TableError
 from dims.estimators import DimsRegressor
+from dims.estimators.tables.formats import Format
 from dims.estimators.tables.preparation import filled
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
@@ -62,8 +64,14 @@ def predict_file(
     for note in said:
         print(f"note: {note}")
     written = Path(path).with_name(Path(path).stem + "_predicted.csv")
-    write(made, written, table.format)
+    write(made, written, _format_to_write(table, known))
     return written
+
+
+def _format_to_write(table: Table, known: Table | None) -> Format:
+    """That of the table that was learned from, which its owner's spreadsheet reads; characters as
+    in the new table, which may have others."""
+    return table.format if known is None else replace(known.format, encoding=table.format.encoding)
 
 
 def answering(model: Pipeline, answer: str) -> Any:

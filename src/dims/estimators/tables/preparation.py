@@ -16,8 +16,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
+from dims.estimators.tables.inputs import SHOWN_CELLS
 from dims.estimators.tables.reading import likely_spelling
-from dims.estimators.tables.typed import SHOWN_CELLS, Table
+from dims.estimators.tables.typed import Table
 
 __all__ = ["NOTHING", "decisions", "filled", "fills_with_a_number", "input_names"]
 __all__ += ["learned_levels", "preparation"]

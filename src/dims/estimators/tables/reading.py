@@ -1,8 +1,7 @@
-"""A CSV file as text: separator, decimal sign and encoding are found, rows know their lines."""
+"""A CSV file as text, whose rows know their lines."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,38 +13,20 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableError
+from dims.estimators.tables.cells import parse_numbers
+from dims.estimators.tables.formats import Format, find_format
 from dims.estimators.tables.not_tables import what_it_is_instead
-from dims.prediction.showing import Shown, ShownSettings
+from dims.prediction.showing import Shown
 
-__all__ = ["SEPARATE", "Format", "TextTable", "did_you_mean", "likely_spelling", "parse_numbers"]
-__all__ += ["read_text", "shown", "some_names", "write"]
+__all__ = ["SEPARATE", "TextTable", "did_you_mean", "likely_spelling", "read_text", "shown"]
+__all__ += ["some_names", "write"]
 
 SHOWN_NAMES = 4
 MAX_BYTES = 2**30
-SEPARATORS = (",", ";", "\t", "|")
 SEPARATE = "put one of , ; | or a tab between names, and between cells"
 EMPTY = "{} is empty; a table has a line of names and a line for each row"
 BLANK = b" \t\r\n\xff\xfe\xef\xbb\xbf"  # marks of encodings included
-LOOK_AT = 2**17  # characters that decide about separator and decimal sign
 MISSING = ("", "n/a", "na", "nan", "null", "none", "?", "-", ".", "#n/a", "<na>", "nat")
-
-GROUPED = r"[-+]?\d{1,3}(?:%s\d{3})+"  # thousands
-CURRENCY = re.compile(r"[\s€$£¥%']")
-
-
-@dataclass(frozen=True)
-class Format(ShownSettings):
-    """How a CSV file is written.
-
-    Attributes:
-        separator: Between two cells.
-        decimal: The decimal sign of numbers.
-        encoding: Of the text.
-    """
-
-    separator: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,13 +55,20 @@ class TextTable(Shown):
         }
 
 
-def read_text(path: str | Path, format: Format | None = None, fewest: int = 2) -> TextTable:
+def read_text(
+    path: str | Path,
+    format: Format | None = None,
+    fewest: int = 2,
+    usual: Format | None = None,
+) -> TextTable:
     """Read a table whose first line names its columns.
 
     Args:
         path: The file.
         format: How it is written; None finds out.
         fewest: Columns that it must have; a table of rows to be predicted may have a single one.
+        usual: How files like it are written, if `format` is None. Its decimal sign is taken, and
+            its separator and encoding where the file leaves them open.
 
     Returns:
         All rows that are not blank.
@@ -91,7 +79,7 @@ def read_text(path: str | Path, format: Format | None = None, fewest: int = 2) -
     path = Path(path)
     try:
         content = _bytes_of(path)
-        chosen = _find_format(content) if format is None else format
+        chosen = find_format(content, usual) if format is None else format
         cells = _parse(path, chosen)
     except (OSError, ValueError, LookupError, OverflowError) as error:
         if isinstance(error, TableError):
@@ -118,33 +106,6 @@ def write(frame: pd.DataFrame, path: str | Path, format: Format) -> None:
         index=False,
         float_format="%.10g",
     )
-
-
-def parse_numbers(cells: pd.Series, decimal: str = ".") -> pd.Series:
-    """Finite numbers; NaN where a cell is missing or is no number.
-
-    Thousands may be grouped ("1,250.5", or "1.250,5" with a decimal comma), and currency and
-    per-cent signs are ignored.
-    """
-    group = re.escape("." if decimal == "," else ",")
-    tail = rf"(?:{re.escape(decimal)}\d+)?"
-    pattern = re.compile(GROUPED % group + tail)
-
-    def number(cell: object) -> float:
-        if not isinstance(cell, str):  # missing
-            return np.nan
-        cell = CURRENCY.sub("", cell)
-        if pattern.fullmatch(cell):
-            cell = re.sub(group, "", cell)
-        if decimal == ",":
-            cell = cell.replace(",", ".") if "." not in cell else ""
-        try:
-            value = float(cell) if "_" not in cell else np.nan
-        except ValueError:
-            return np.nan
-        return value if np.isfinite(value) else np.nan
-
-    return pd.Series([number(cell) for cell in cells], cells.index, dtype=float)
 
 
 def shown(path: Path) -> str:
@@ -182,55 +143,6 @@ def _bytes_of(path: Path) -> bytes:
     if instead:
         raise TableError(f"{shown(path)} is not a CSV table: it is {instead}")
     return content
-
-
-def _find_format(content: bytes) -> Format:
-    encoding = _encoding_of(content)
-    text = content.decode(encoding, errors="replace")
-    start = text[:LOOK_AT]
-    if len(start) < len(text):
-        start = start.rpartition("\n")[0] or start  # the last line may be cut
-    separator = max(SEPARATORS, key=lambda each: _regularity(start, each))
-    if _regularity(start, separator)[1] < 2:  # one column, whose numbers may have decimal commas
-        separator = next((each for each in SEPARATORS if each not in start), separator)
-    rows = list(csv.reader(start.splitlines(), delimiter=separator))[1:]
-    return Format(separator, _decimal_of([cell for row in rows for cell in row]), encoding)
-
-
-def _encoding_of(content: bytes) -> str:
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    if content[:3] == b"\xef\xbb\xbf":
-        return "utf-8-sig"
-    for encoding in ("utf-8", "cp1252"):
-        try:
-            content.decode(encoding)
-            return encoding
-        except UnicodeDecodeError:
-            continue
-    return "latin-1"
-
-
-def _regularity(text: str, separator: str) -> tuple[float, int]:
-    """The share of lines with as many cells as the first one, and this number."""
-    try:
-        widths = [len(row) for row in csv.reader(text.splitlines(), delimiter=separator) if row]
-    except csv.Error:
-        return 0.0, 0
-    if not widths or widths[0] < 2:
-        return 0.0, 0
-    return sum(width == widths[0] for width in widths) / len(widths), widths[0]
-
-
-def _decimal_of(cells: list[str]) -> str:
-    """A comma where more numbers have one that does not group thousands."""
-    counts = {}
-    for sign in (",", "."):
-        pattern = re.compile(rf"\s*[-+]?\d*{re.escape(sign)}\d+\s*")
-        grouped = re.compile(rf"\s*{GROUPED % re.escape(sign)}\s*")
-        found = [cell for cell in cells if pattern.fullmatch(cell)]
-        counts[sign] = sum(not grouped.fullmatch(cell) for cell in found)
-    return "," if counts[","] > counts["."] else "."
 
 
 def _parse(path: Path, format: Format) -> pd.DataFrame:

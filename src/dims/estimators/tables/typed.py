@@ -12,23 +12,23 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableError, TableWarning
-from dims.estimators.tables.columns import BAD_CELLS, CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
+from dims.estimators.tables.cells import parse_numbers
+from dims.estimators.tables.formats import Format
+from dims.estimators.tables.inputs import note_bad_cells, number_columns, typed_inputs, used
 from dims.estimators.tables.reading import (
     SEPARATE,
-    Format,
     TextTable,
     did_you_mean,
-    parse_numbers,
     read_text,
     shown,
     some_names,
 )
+from dims.estimators.tables.signs import with_its_decimal_sign
 from dims.prediction.showing import Shown
 
 __all__ = ["Table", "read", "read_inputs"]
 
 FEWEST_ROWS = 10
-SHOWN_CELLS = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,16 +152,14 @@ def read(
     if task not in ("regression", "classification"):
         raise TableError(f'TASK: must be "regression" or "classification", is {task!r}')
     text = read_text(path, format)
-    _check_names(text, [*_used(columns), target])
+    _check_names(text, [*used(columns), target])
     notes: list[str] = []
     cells = text.cells[target]
     known = cells.notna().to_numpy()
     answers = cells.to_numpy(object)
     if task == "regression":
         numbers = parse_numbers(cells, text.format.decimal)
-        _note_bad_cells(
-            text, target, numbers.isna().to_numpy() & known, "number", "left out", notes
-        )
+        note_bad_cells(text, target, numbers.isna().to_numpy() & known, "number", "left out", notes)
         known, answers = numbers.notna().to_numpy(), numbers.to_numpy()
     if known.sum() < FEWEST_ROWS:
         hint = '; set TASK = "classification" for classes' if task == "regression" else ""
@@ -175,7 +173,7 @@ def read(
     if kinds == 1 or (task == "classification" and kinds > 0.5 * known.sum()):
         hint = '; set TASK = "regression" for numbers' if kinds > 1 else ""
         raise TableError(f"{target!r} has {kinds} different values in {known.sum()} rows{hint}")
-    inputs, wrong = _inputs(text, columns, notes, known)
+    inputs, wrong = typed_inputs(text, columns, notes, known)
     if wrong:
         raise TableError(f"COLUMNS: {wrong[0]}")
     cells = text.cells.drop(columns=target)
@@ -183,12 +181,17 @@ def read(
     return Table(*kept, text.format, notes, target)
 
 
-def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
+def read_inputs(
+    path: str | Path, columns: Mapping[str, str], format: Format | None = None
+) -> Table:
     """Read a table whose rows are to be predicted; a target is not needed.
 
     Args:
         path: A CSV file.
         columns: The kinds of the columns that were learned from.
+        format: How the table that was learned from is written. Its decimal sign is taken, unless
+            more cells are numbers with the other one only; separator and encoding may differ. None
+            finds out all three.
 
     Returns:
         All its rows.
@@ -197,23 +200,22 @@ def read_inputs(path: str | Path, columns: Mapping[str, str]) -> Table:
         TableError: A column is missing, or there are no rows.
 
     Warns:
-        TableWarning: Most of a column is of another kind than the one that was learned from.
+        TableWarning: Most of a column is of another kind than the one that was learned from, or
+            cells have another decimal sign.
     """
-    text = read_text(path, fewest=1)
-    _check_names(text, _used(columns))
+    text = read_text(path, fewest=1, usual=format)
+    _check_names(text, used(columns))
+    if format is not None:
+        text = with_its_decimal_sign(text, number_columns(columns))
     if not len(text.cells):
         raise TableError(
             f"{shown(text.path)} has names of columns, and no rows; write a line for each row"
         )
     notes: list[str] = []
-    inputs, wrong = _inputs(text, columns, notes, np.ones(len(text.cells), dtype=bool))
+    inputs, wrong = typed_inputs(text, columns, notes, np.ones(len(text.cells), dtype=bool))
     for said in wrong:
         warnings.warn(f"{said}; they count as missing", TableWarning, stacklevel=2)
     return Table(inputs, np.empty(0), text.lines, text.cells, text.format, notes)
-
-
-def _used(columns: Mapping[str, str]) -> list[str]:
-    return [name for name, kind in columns.items() if kind != LEFT_OUT]
 
 
 def _check_names(text: TextTable, names: list[str]) -> None:
@@ -224,60 +226,3 @@ def _check_names(text: TextTable, names: list[str]) -> None:
         if len(text.cells.columns) == 1:
             raise TableError(f"{found} is one column only, {there[:60]!r}; {SEPARATE}")
         raise TableError(f"{found} are {there}{did_you_mean(absent, text.cells.columns)}")
-
-
-def _inputs(
-    text: TextTable, columns: Mapping[str, str], notes: list[str], rows: np.ndarray
-) -> tuple[pd.DataFrame, list[str]]:
-    """The columns that are used, each as its kind says, and what is said about those of which too
-    large a part of these rows is of another kind."""
-    made, wrong = {}, []
-    for name in _used(columns):
-        kind, cells = columns[name], text.cells[name]
-        if kind == CATEGORY:
-            made[name] = cells.astype("object").where(cells.notna(), None)
-            continue
-        if kind == NUMBER:
-            values = parse_numbers(cells, text.format.decimal)
-        elif kind.startswith(f"{DATE} "):
-            values = _dates(name, cells, kind.removeprefix(f"{DATE} "))
-        else:
-            raise TableError(
-                f"COLUMNS: {name!r} is {kind!r}; a column is a {NUMBER!r}, a {CATEGORY!r}, a date "
-                f"with its form such as 'date %Y-%m-%d', or {LEFT_OUT!r}"
-            )
-        bad = (values.isna() & cells.notna()).to_numpy()
-        made[name] = values
-        count, filled = int(bad[rows].sum()), int(cells.notna().to_numpy()[rows].sum())
-        if count > BAD_CELLS * filled:
-            first = str(cells[rows & bad].iloc[0])[:40]
-            wrong.append(
-                f"{name!r} is a {kind!r}, but {count} of {filled} cells of {shown(text.path)} that "
-                f"are not empty cannot be read so, as {first!r}"
-            )
-            continue
-        _note_bad_cells(text, name, bad, kind, "taken as missing", notes)
-    if not made:
-        raise TableError("COLUMNS: every column is left out; a network needs one")
-    return pd.DataFrame(made), wrong
-
-
-def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:
-    try:
-        return parse_dates(cells, form)
-    except ValueError as error:
-        raise TableError(f"COLUMNS: {name!r} has no form of dates: {error}") from error
-
-
-def _note_bad_cells(
-    text: TextTable, name: str, bad: np.ndarray, wanted: str, done: str, notes: list[str]
-) -> None:
-    """Line, column and content of cells that are not what they should be."""
-    places = np.flatnonzero(bad)
-    for place in places[:SHOWN_CELLS]:
-        content = str(text.cells[name].iloc[place])[:40]
-        notes.append(
-            f"line {text.lines[place]}, column {name!r}: {content!r} is not a {wanted}; {done}"
-        )
-    if len(places) > SHOWN_CELLS:
-        notes.append(f"column {name!r}: {len(places)} cells are not a {wanted} in all; {done}")

@@ -1,0 +1,84 @@
+"""The columns of a table as numbers, dates and text, and the cells that do not fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from dims.errors import TableError
+from dims.estimators.tables.cells import parse_numbers
+from dims.estimators.tables.columns import BAD_CELLS, CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
+from dims.estimators.tables.reading import TextTable, shown
+
+__all__ = ["SHOWN_CELLS", "note_bad_cells", "number_columns", "typed_inputs", "used"]
+
+SHOWN_CELLS = 5
+
+
+def used(columns: Mapping[str, str]) -> list[str]:
+    """The columns that are not left out."""
+    return [name for name, kind in columns.items() if kind != LEFT_OUT]
+
+
+def number_columns(columns: Mapping[str, str]) -> list[str]:
+    """The columns of numbers."""
+    return [name for name, kind in columns.items() if kind == NUMBER]
+
+
+def typed_inputs(
+    text: TextTable, columns: Mapping[str, str], notes: list[str], rows: np.ndarray
+) -> tuple[pd.DataFrame, list[str]]:
+    """The columns that are used, each as its kind says, and what is said about those of which too
+    large a part of these rows is of another kind."""
+    made, wrong = {}, []
+    for name in used(columns):
+        kind, cells = columns[name], text.cells[name]
+        if kind == CATEGORY:
+            made[name] = cells.astype("object").where(cells.notna(), None)
+            continue
+        if kind == NUMBER:
+            values = parse_numbers(cells, text.format.decimal)
+        elif kind.startswith(f"{DATE} "):
+            values = _dates(name, cells, kind.removeprefix(f"{DATE} "))
+        else:
+            raise TableError(
+                f"COLUMNS: {name!r} is {kind!r}; a column is a {NUMBER!r}, a {CATEGORY!r}, a date "
+                f"with its form such as 'date %Y-%m-%d', or {LEFT_OUT!r}"
+            )
+        bad = (values.isna() & cells.notna()).to_numpy()
+        made[name] = values
+        count, filled = int(bad[rows].sum()), int(cells.notna().to_numpy()[rows].sum())
+        if count > BAD_CELLS * filled:
+            first = str(cells[rows & bad].iloc[0])[:40]
+            wrong.append(
+                f"{name!r} is a {kind!r}, but {count} of {filled} cells of {shown(text.path)} that "
+                f"are not empty cannot be read so, as {first!r}"
+            )
+            continue
+        note_bad_cells(text, name, bad, kind, "taken as missing", notes)
+    if not made:
+        raise TableError("COLUMNS: every column is left out; a network needs one")
+    return pd.DataFrame(made), wrong
+
+
+def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:
+    try:
+        return parse_dates(cells, form)
+    except ValueError as error:
+        raise TableError(f"COLUMNS: {name!r} has no form of dates: {error}") from error
+
+
+def note_bad_cells(
+    text: TextTable, name: str, bad: np.ndarray, wanted: str, done: str, notes: list[str]
+) -> None:
+    """Line, column and content of cells that are not what they should be."""
+    places = np.flatnonzero(bad)
+    for place in places[:SHOWN_CELLS]:
+        content = str(text.cells[name].iloc[place])[:40]
+        notes.append(
+            f"line {text.lines[place]}, column {name!r}: {content!r} is not a {wanted}; {done}"
+        )
+    if len(places) > SHOWN_CELLS:
+        notes.append(f"column {name!r}: {len(places)} cells are not a {wanted} in all; {done}")
