@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-__all__ = ["parse_numbers", "split_unit"]
+__all__ = ["common_unit", "parse_numbers", "split_unit"]
 
 CURRENCY = re.compile(r"[\s€$£¥%']")
 # A unit begins with a letter or a degree sign; its only digit is a last one, as in m2.
@@ -35,6 +35,13 @@ def split_unit(cell: str) -> tuple[str, str]:
     """A number as text and the unit that follows it; the whole cell and "" where none does."""
     found = WITH_UNIT.fullmatch(cell)
     return (found[1], found[2]) if found else (cell, "")
+
+
+def common_unit(cells: pd.Series) -> str:
+    """The unit that follows the number in more than half of the cells; "" where none does."""
+    units = cells.dropna().map(lambda cell: split_unit(cell)[1])
+    found = units.value_counts()
+    return str(found.index[0]) if len(found) and found.iloc[0] > 0.5 * len(units) else ""
 
 
 def _without(unit: str, cell: str) -> str:

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableError
-from dims.estimators.tables.cells import parse_numbers
+from dims.estimators.tables.cells import common_unit, parse_numbers, split_unit
 from dims.estimators.tables.reading import TextTable
 
 __all__ = ["BAD_CELLS", "CATEGORY", "DATE", "LEFT_OUT", "NUMBER", "Column"]
-__all__ += ["choose_columns", "choose_task", "looks_like_a_row", "parse_dates"]
+__all__ += ["choose_columns", "choose_task", "looks_like_a_row", "parse_dates", "unit_of"]
 
 NUMBER, CATEGORY, DATE, LEFT_OUT = "number", "category", "date", "leave out"
 
@@ -39,7 +39,8 @@ IDENTIFIER = re.compile(
 
 
 class Column(NamedTuple):
-    """What is done with a column ("number", "category", "date FORMAT", "leave out"), and why."""
+    """What is done with a column ("number", "number UNIT", "category", "date FORMAT", "leave out"),
+    and why."""
 
     kind: str
     why: str
@@ -78,20 +79,28 @@ def choose_task(table: TextTable, target: str) -> Column:
     cells = table.cells[target].dropna()
     if cells.empty:
         raise TableError(f"column {target!r} is empty; it cannot be predicted")
-    numbers = parse_numbers(cells, table.format.decimal)
+    unit = common_unit(cells)
+    numbers = parse_numbers(cells, table.format.decimal, unit)
     kinds = cells.nunique()
     if kinds == 1:
         raise TableError(
             f"column {target!r} has one value only ({cells.iloc[0]!r}); there is nothing to predict"
         )
     if not _mostly(numbers):
-        return Column("classification", f"{kinds} classes")
+        return Column("classification", f"{kinds} classes{_different_units(cells, numbers)}")
     values = numbers.dropna()
-    span = f"numbers from {values.min():g} to {values.max():g}"
+    span = f"numbers from {values.min():g} to {values.max():g}{f' {unit}' * bool(unit)}"
     if (values % 1 == 0).all() and values.nunique() <= MAX_CLASSES:
         why = f"whole numbers of {values.nunique()} kinds"
         return Column("classification", f"{why}; if their order counts, as in a rating, regression")
     return Column("regression", span)
+
+
+def unit_of(kind: str) -> str | None:
+    """What may follow the numbers of a column, "" for nothing; None if it has no numbers."""
+    if kind == NUMBER:
+        return ""
+    return kind.removeprefix(f"{NUMBER} ") if kind.startswith(f"{NUMBER} ") else None
 
 
 def parse_dates(cells: pd.Series, form: str) -> pd.Series:
@@ -140,11 +149,19 @@ def _kind(cells: pd.Series, decimal: str) -> Column:
         return Column(
             f"{DATE} {form}", f"{span}{_bad(years, 'such dates')}{gaps}{_order(known, form)}"
         )
+    unit = common_unit(known)
+    numbers = parse_numbers(known, decimal, unit)
+    if unit and _mostly(numbers):
+        span = f"from {numbers.min():g} to {numbers.max():g}, in {unit}"
+        bare = int(parse_numbers(known, decimal).notna().sum())
+        taken = f", {bare} of {len(known)} without the unit" if bare else ""
+        return Column(f"{NUMBER} {unit}", f"{span}{taken}{_bad(numbers, 'such numbers')}{gaps}")
+    units = _different_units(known, numbers)
     if levels > max(FEW_LEVELS, MOST_LEVELS * len(known)):
-        return Column(LEFT_OUT, f"text with {levels} different entries in {len(known)} rows")
+        return Column(LEFT_OUT, f"text with {levels} different entries in {len(known)} rows{units}")
     names = [str(name)[:20] for name in known.value_counts().index]
     listed = ", ".join(names[:5]) + (", …" if levels > 5 else "")
-    return Column(CATEGORY, f"{levels} levels ({listed}){gaps}")
+    return Column(CATEGORY, f"{levels} levels ({listed}){gaps}{units}")
 
 
 def _mostly(parsed: pd.Series) -> bool:
@@ -156,6 +173,17 @@ def _mostly(parsed: pd.Series) -> bool:
 def _bad(parsed: pd.Series, wanted: str) -> str:
     bad = int(parsed.isna().sum())
     return f", {bad} of {len(parsed)} cells are not {wanted}" if bad else ""
+
+
+def _different_units(cells: pd.Series, numbers: pd.Series) -> str:
+    """That numbers cannot be compared, because each has one of a few units."""
+    units = cells.map(lambda cell: split_unit(cell)[1])
+    found = units[units != ""].value_counts()
+    every = bool(_mostly(numbers.where(units == "", 0)))
+    if not every or not 1 < len(found) <= FEW_LEVELS or found.iloc[1] < REPEATED:
+        return ""
+    listed = ", ".join(f"{unit} ({count})" for unit, count in found.items())
+    return f"; numbers followed by different units: {listed}; convert them to one to use them"
 
 
 def _among_levels(cells: pd.Series, numbers: pd.Series) -> bool:
@@ -193,9 +221,10 @@ def _order(cells: pd.Series, form: str) -> str:
 
 def _identifies(column: Column, cells: pd.Series, first: str | None) -> bool:
     """Whole numbers, another one in each row: named as an identifier, or counting from the top."""
-    if column.kind != NUMBER or cells.isna().any() or cells.nunique() < len(cells):
+    unit = unit_of(column.kind)
+    if unit is None or cells.isna().any() or cells.nunique() < len(cells):
         return False
-    values = parse_numbers(cells)
+    values = parse_numbers(cells, unit=unit)
     if values.isna().any() or (values % 1 != 0).any():
         return False
     counts = cells.name == first and values.iloc[0] in (0, 1) and (np.diff(values) == 1).all()

@@ -9,10 +9,19 @@ import pandas as pd
 
 from dims.errors import TableError
 from dims.estimators.tables.cells import parse_numbers
-from dims.estimators.tables.columns import BAD_CELLS, CATEGORY, DATE, LEFT_OUT, NUMBER, parse_dates
+from dims.estimators.tables.columns import (
+    BAD_CELLS,
+    CATEGORY,
+    DATE,
+    LEFT_OUT,
+    NUMBER,
+    parse_dates,
+    unit_of,
+)
 from dims.estimators.tables.reading import TextTable, shown
 
 __all__ = ["SHOWN_CELLS", "note_bad_cells", "number_columns", "typed_inputs", "used"]
+__all__ += ["wanted_number"]
 
 SHOWN_CELLS = 5
 
@@ -24,7 +33,7 @@ def used(columns: Mapping[str, str]) -> list[str]:
 
 def number_columns(columns: Mapping[str, str]) -> list[str]:
     """The columns of numbers."""
-    return [name for name, kind in columns.items() if kind == NUMBER]
+    return [name for name, kind in columns.items() if unit_of(kind) is not None]
 
 
 def typed_inputs(
@@ -38,14 +47,16 @@ def typed_inputs(
         if kind == CATEGORY:
             made[name] = cells.astype("object").where(cells.notna(), None)
             continue
-        if kind == NUMBER:
-            values = parse_numbers(cells, text.format.decimal)
+        unit = unit_of(kind)
+        if unit is not None:
+            values = parse_numbers(cells, text.format.decimal, unit)
         elif kind.startswith(f"{DATE} "):
             values = _dates(name, cells, kind.removeprefix(f"{DATE} "))
         else:
             raise TableError(
-                f"COLUMNS: {name!r} is {kind!r}; a column is a {NUMBER!r}, a {CATEGORY!r}, a date "
-                f"with its form such as 'date %Y-%m-%d', or {LEFT_OUT!r}"
+                f"COLUMNS: {name!r} is {kind!r}; a column is a {NUMBER!r}, one with a unit such "
+                f"as 'number kg', a {CATEGORY!r}, a date with its form such as 'date %Y-%m-%d', or "
+                f"{LEFT_OUT!r}"
             )
         bad = (values.isna() & cells.notna()).to_numpy()
         made[name] = values
@@ -57,10 +68,16 @@ def typed_inputs(
                 f"are not empty cannot be read so, as {first!r}"
             )
             continue
-        note_bad_cells(text, name, bad, kind, "taken as missing", notes)
+        wanted = kind if unit is None else wanted_number(unit)
+        note_bad_cells(text, name, bad, wanted, "taken as missing", notes)
     if not made:
         raise TableError("COLUMNS: every column is left out; a network needs one")
     return pd.DataFrame(made), wrong
+
+
+def wanted_number(unit: str) -> str:
+    """What the cells of a column should be."""
+    return f"{NUMBER} in {unit}" if unit else NUMBER
 
 
 def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:

@@ -12,9 +12,15 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableError, TableWarning
-from dims.estimators.tables.cells import parse_numbers
+from dims.estimators.tables.cells import common_unit, parse_numbers
 from dims.estimators.tables.formats import Format
-from dims.estimators.tables.inputs import note_bad_cells, number_columns, typed_inputs, used
+from dims.estimators.tables.inputs import (
+    note_bad_cells,
+    number_columns,
+    typed_inputs,
+    used,
+    wanted_number,
+)
 from dims.estimators.tables.reading import (
     SEPARATE,
     TextTable,
@@ -138,7 +144,7 @@ def read(
 
     Args:
         path: A CSV file.
-        columns: "number", "category", "date FORMAT" or "leave out" for each input.
+        columns: "number", "number UNIT", "category", "date FORMAT" or "leave out" for each input.
         target: The column to predict.
         task: "regression" or "classification".
         format: How the file is written; None finds out.
@@ -158,8 +164,10 @@ def read(
     known = cells.notna().to_numpy()
     answers = cells.to_numpy(object)
     if task == "regression":
-        numbers = parse_numbers(cells, text.format.decimal)
-        note_bad_cells(text, target, numbers.isna().to_numpy() & known, "number", "left out", notes)
+        unit = common_unit(cells)
+        numbers = parse_numbers(cells, text.format.decimal, unit)
+        bad = numbers.isna().to_numpy() & known
+        note_bad_cells(text, target, bad, wanted_number(unit), "left out", notes)
         known, answers = numbers.notna().to_numpy(), numbers.to_numpy()
     if known.sum() < FEWEST_ROWS:
         hint = '; set TASK = "classification" for classes' if task == "regression" else ""
