@@ -217,6 +217,28 @@ def test_text_with_some_numbers_stays_text(tmp_path, cells, kind):
     assert kinds_of(path, "y")["a"] == kind
 
 
+def test_strange_cells_of_a_count_are_bad_cells(tmp_path):
+    """It became a category, because its few strange cells are there again and again."""
+    strange = ["???"] * 4 + ["drei"] * 6 + ["-"] * 3
+    cells = [*(str(1 + i % 8) for i in range(287)), *strange]
+    column = column_of(tmp_path, cells)
+    assert column == tables.Column(
+        "number", "from 1 to 8, 10 of 297 cells are not numbers, 3 missing"
+    )
+    table = tables.read(tmp_path / "t.csv", {"a": "number"}, "y", "regression")
+    assert "'???' is not a number; taken as missing" in table.notes[0]
+    assert table.inputs["a"].isna().sum() == 13
+
+
+def test_text_that_is_a_level_beside_numbers_is_named(tmp_path):
+    cells = [*(str(1 + i % 4) for i in range(90)), *["5+"] * 4, *["many"] * 6, "drei"]
+    assert column_of(tmp_path, cells) == tables.Column(
+        "category",
+        "7 levels (1, 2, 3, 4, many, …); levels beside the numbers: 'many' (6 cells), '5+' "
+        "(4 cells)",
+    )
+
+
 def test_the_same_target_is_numbers_or_classes(tmp_path):
     path = written(tmp_path, houses())
     kinds = {"size": "number"}

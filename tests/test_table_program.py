@@ -206,7 +206,21 @@ def test_a_task_that_was_given_is_not_advised(here):
     Path("t.csv").write_text("\n".join(["x,y", *(f"{i}.5,{1 + i % 4}" for i in range(40))]))
     assert "if their order counts" in init()
     Path("mine.py").unlink()
-    assert "if their order counts" not in init("--task", "regression")
+    assert "if their order counts" not in init("--task", "classification")
+
+
+def test_a_rating_as_numbers_is_said_to_be_bounded(here):
+    """Intervals of a regression reach outside of its scale."""
+    Path("t.csv").write_text("\n".join(["x,stars", *(f"{i}.5,{1 + i % 5}" for i in range(40))]))
+    said = (
+        "whole numbers of 5 kinds, 1 to 5; intervals can reach outside of these: if it is a "
+        "rating, which is bounded, classification gives a probability for each value"
+    )
+    assert said in init("--task", "regression")
+    assert said in Path("mine.py").read_text()
+    Path("t.csv").write_text("\n".join(["x,stars", *(f"{i}.5,{i}.5" for i in range(40))]))
+    Path("mine.py").unlink()
+    assert "reach outside" not in init("--task", "regression")
 
 
 def test_an_interrupt_during_the_imports_ends_quietly(here):

@@ -89,9 +89,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
             there = ", ".join(map(str, table.cells.columns[:20]))
             meant = tables.did_you_mean([target], table.cells.columns)
             end(f"--target: no column {target!r}; there are {there}{meant}")
-        chosen = tables.choose_task(table, target)
-        if task is not None:
-            chosen = chosen._replace(kind=task, why=chosen.why.partition(";")[0])
+        chosen = tables.choose_task(table, target, task)
         columns = tables.choose_columns(table, target)
         kinds = {name: column.kind for name, column in columns.items()}
         read = tables.read(csv, kinds, target, chosen.kind, table.format)

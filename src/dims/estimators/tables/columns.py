@@ -19,7 +19,8 @@ NUMBER, CATEGORY, DATE, LEFT_OUT = "number", "category", "date", "leave out"
 
 MAX_CLASSES = 10  # whole numbers of more kinds than this are quantities
 BAD_CELLS = 0.2  # a column of numbers or dates may have so large a part of other cells
-REPEATED = 4  # text in so many cells of a column with few levels is a level, not a slip
+REPEATED = 4  # text or a unit in fewer cells is a slip
+LEVEL_OFTEN = 0.05  # text without a digit in a smaller part of a column of numbers is one too
 MOST_LEVELS = 0.5  # text with more levels than this part of its cells is no category
 FEW_LEVELS = 10  # which always are
 DATES: tuple[str, ...] = (
@@ -36,6 +37,13 @@ CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", "T%H
 IDENTIFIER = re.compile(
     r"(?i:(?:.*[\s_.-])?(?:id|ids|uuid|guid|key|index|nr|no|number|row|column \d+))|.*[a-z]I[dD]"
 )
+_ORDERED = {  # advice about whole numbers, by what a person has chosen
+    None: "; if their order counts, as in a rating, regression",
+    "regression": (
+        "; intervals can reach outside of these: if it is a rating, which is bounded, "
+        "classification gives a probability for each value"
+    ),
+}
 
 
 class Column(NamedTuple):
@@ -74,26 +82,35 @@ def choose_columns(table: TextTable, target: str) -> dict[str, Column]:
     return found
 
 
-def choose_task(table: TextTable, target: str) -> Column:
-    """ "regression" or "classification", and why."""
+def choose_task(table: TextTable, target: str, task: str | None = None) -> Column:
+    """ "regression" or "classification", and why.
+
+    Args:
+        table: The file as text.
+        target: The column to predict.
+        task: What a person has chosen; None chooses by the values.
+
+    Raises:
+        TableError: The column is empty, or has one value only.
+    """
     cells = table.cells[target].dropna()
     if cells.empty:
         raise TableError(f"column {target!r} is empty; it cannot be predicted")
-    unit = common_unit(cells)
-    numbers = parse_numbers(cells, table.format.decimal, unit)
-    kinds = cells.nunique()
+    kinds, unit = cells.nunique(), common_unit(cells)
     if kinds == 1:
         raise TableError(
             f"column {target!r} has one value only ({cells.iloc[0]!r}); there is nothing to predict"
         )
+    numbers = parse_numbers(cells, table.format.decimal, unit)
     if not _mostly(numbers):
-        return Column("classification", f"{kinds} classes{_different_units(cells, numbers)}")
+        why = f"{kinds} classes{_different_units(cells, numbers)}"
+        return Column(task or "classification", why)
     values = numbers.dropna()
-    span = f"numbers from {values.min():g} to {values.max():g}{f' {unit}' * bool(unit)}"
-    if (values % 1 == 0).all() and values.nunique() <= MAX_CLASSES:
-        why = f"whole numbers of {values.nunique()} kinds"
-        return Column("classification", f"{why}; if their order counts, as in a rating, regression")
-    return Column("regression", span)
+    span = f"{values.min():g} to {values.max():g}{f' {unit}' * bool(unit)}"
+    if (values % 1 != 0).any() or values.nunique() > MAX_CLASSES:
+        return Column(task or "regression", f"numbers from {span}")
+    why = f"whole numbers of {values.nunique()} kinds, {span}"
+    return Column(task or "classification", f"{why}{_ORDERED.get(task, '')}")
 
 
 def unit_of(kind: str) -> str | None:
@@ -139,7 +156,8 @@ def _kind(cells: pd.Series, decimal: str) -> Column:
     if levels < 2:
         return Column(LEFT_OUT, "one value only" if levels else "empty")
     numbers = parse_numbers(known, decimal)
-    if _mostly(numbers) and not _among_levels(known, numbers):
+    texts = _text_levels(known, numbers) if _mostly(numbers) else []
+    if _mostly(numbers) and not texts:
         span = f"from {numbers.min():g} to {numbers.max():g}"
         return Column(NUMBER, f"{span}{_bad(numbers, 'numbers')}{gaps}")
     form = _date_form(known)
@@ -161,7 +179,8 @@ def _kind(cells: pd.Series, decimal: str) -> Column:
         return Column(LEFT_OUT, f"text with {levels} different entries in {len(known)} rows{units}")
     names = [str(name)[:20] for name in known.value_counts().index]
     listed = ", ".join(names[:5]) + (", …" if levels > 5 else "")
-    return Column(CATEGORY, f"{levels} levels ({listed}){gaps}{units}")
+    beside = f"; levels beside the numbers: {', '.join(texts)}" if texts else ""
+    return Column(CATEGORY, f"{levels} levels ({listed}){gaps}{beside}{units}")
 
 
 def _mostly(parsed: pd.Series) -> bool:
@@ -186,12 +205,18 @@ def _different_units(cells: pd.Series, numbers: pd.Series) -> str:
     return f"; numbers followed by different units: {listed}; convert them to one to use them"
 
 
-def _among_levels(cells: pd.Series, numbers: pd.Series) -> bool:
-    """Whether text stands beside few numbers as often as they do, as "5+" beside 1 to 4: no slip,
-    and lost if it were taken as missing."""
+def _text_levels(cells: pd.Series, numbers: pd.Series) -> list[str]:
+    """Text beside few numbers that is no slip, and lost if it were taken as missing: it is there
+    again, and has a digit, as "5+" beside 1 to 4, or stands in many cells."""
+    if cells.nunique() > FEW_LEVELS:
+        return []
     texts = cells[numbers.isna()].value_counts()
-    few = cells.nunique() <= FEW_LEVELS
-    return few and not texts.empty and bool((texts >= REPEATED).all())
+    often = LEVEL_OFTEN * len(cells)
+    return [
+        f"{text!r} ({count} cells)"
+        for text, count in texts.items()
+        if count >= REPEATED and (count >= often or re.search(r"\d", str(text)))
+    ]
 
 
 def _date_form(cells: pd.Series) -> str | None:
