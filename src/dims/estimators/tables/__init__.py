@@ -28,8 +28,9 @@ from dims.estimators.tables.plainly import in_plain_words
 from dims.estimators.tables.predictions import predict_file
 from dims.estimators.tables.preparation import decisions, preparation
 from dims.estimators.tables.problem import as_comparison, as_problem
-from dims.estimators.tables.reading import TextTable, did_you_mean, read_text, write
+from dims.estimators.tables.reading import TextTable, read_text, write
 from dims.estimators.tables.signs import other_decimal_sign
+from dims.estimators.tables.spelling import did_you_mean
 from dims.estimators.tables.typed import Table, read, read_inputs
 
 __all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "as_comparison", "as_problem"]

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
 from dims.estimators.tables.inputs import SHOWN_CELLS
-from dims.estimators.tables.reading import likely_spelling
+from dims.estimators.tables.spelling import likely_spelling, same_word
 from dims.estimators.tables.typed import Table
 
 __all__ = ["NOTHING", "decisions", "filled", "fills_with_a_number", "input_names"]
@@ -89,11 +89,12 @@ def decisions(transformer: ColumnTransformer, known: Table) -> list[str]:
         known: The rows to learn from.
 
     Returns:
-        A sentence for each column with missing cells, for each with levels that are grouped, and
-        for each of two values one of which hardly any row has.
+        A sentence for each column with missing cells, for each with levels that are grouped or
+        seem to be one, and for each of two values one of which hardly any row has.
     """
     fitted = clone(transformer).fit(known.inputs)
-    return [*filled(fitted, known.inputs.isna()), *_grouped(fitted), *_hardly_seen(known)]
+    gaps = filled(fitted, known.inputs.isna())
+    return [*gaps, *_grouped(fitted), *_alike(fitted, known), *_hardly_seen(known)]
 
 
 def filled(fitted: ColumnTransformer, missing: pd.DataFrame) -> list[str]:
@@ -135,6 +136,25 @@ def _grouped(fitted: ColumnTransformer) -> list[str]:
                 f"{encoder.min_frequency} training rows are rare, and those that would need more "
                 f"than {encoder.max_categories} inputs"
             )
+    return notes
+
+
+def _alike(fitted: ColumnTransformer, known: Table) -> list[str]:
+    """Levels that seem to be one, although neither is rare; of others it is said elsewhere."""
+    notes = []
+    for part, transformer, columns in _parts(fitted):
+        for name in columns if part == "categories" else []:
+            seen = known.inputs[name].value_counts()
+            if len(seen) == 2 and seen.iloc[1] < FEWEST_OF_A_VALUE:
+                continue
+            levels = [str(level) for level in seen.index[seen >= transformer[-1].min_frequency]]
+            for place, level in enumerate(levels):
+                meant = next((other for other in levels[:place] if same_word(level, other)), None)
+                if meant is not None:
+                    notes.append(
+                        f"column {name!r}: {level[:20]!r} ({seen[level]} rows) and {meant[:20]!r} "
+                        f"({seen[meant]} rows) are two levels; if they are one, write them alike"
+                    )
     return notes
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from dims.estimators.tables.formats import Format, find_format
 from dims.estimators.tables.not_tables import what_it_is_instead
 from dims.prediction.showing import Shown
 
-__all__ = ["SEPARATE", "TextTable", "did_you_mean", "likely_spelling", "read_text", "shown"]
-__all__ += ["some_names", "write"]
+__all__ = ["SEPARATE", "TextTable", "read_text", "shown", "some_names", "write"]
 
 SHOWN_NAMES = 4
 MAX_BYTES = 2**30
@@ -112,19 +110,6 @@ def shown(path: Path) -> str:
     """The name of a file, cut where it is very long."""
     name = str(path)
     return name if len(name) <= 80 else "…" + name[-79:]
-
-
-def did_you_mean(words: Iterable[object], others: Iterable[object]) -> str:
-    """A question that ends an error about names that are not there; "" where none is like them."""
-    found = [meant for word in words if (meant := likely_spelling(str(word), others)) is not None]
-    return f"; did you mean {' and '.join(map(repr, found[:SHOWN_NAMES]))}?" if found else ""
-
-
-def likely_spelling(word: str, others: Iterable[object]) -> str | None:
-    """Another word that differs in capitals only, or in few letters."""
-    named = {str(other).casefold(): str(other) for other in others if str(other) != word}
-    close = get_close_matches(word.casefold(), named, 1, cutoff=0.8)
-    return named[close[0]] if close else None
 
 
 def some_names(names: Iterable[object]) -> str:

@@ -24,12 +24,12 @@ from dims.estimators.tables.inputs import (
 from dims.estimators.tables.reading import (
     SEPARATE,
     TextTable,
-    did_you_mean,
     read_text,
     shown,
     some_names,
 )
 from dims.estimators.tables.signs import with_its_decimal_sign
+from dims.estimators.tables.spelling import did_you_mean
 from dims.prediction.showing import Shown
 
 __all__ = ["Table", "read", "read_inputs"]

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from dims.estimators.tables.inputs import SHOWN_CELLS
 from dims.estimators.tables.preparation import NOTHING, fills_with_a_number, learned_levels
-from dims.estimators.tables.reading import likely_spelling
+from dims.estimators.tables.spelling import likely_spelling
 from dims.estimators.tables.typed import Table
 from dims.prediction.predictive import ClassificationPredictive, Predictive, RegressionPredictive
 from dims.sampling.draws import Draws
