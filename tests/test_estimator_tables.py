@@ -185,19 +185,20 @@ DATES = [f"{i + 1:02d}.03.2020" for i in range(30)]
 )
 @pytest.mark.parametrize("bad", [1, 2, 6])
 def test_some_bad_cells_do_not_cost_the_column(tmp_path, good, wanted, bad):
-    """Up to a fifth; the first five are named, and the others counted."""
+    """Up to a fifth; one note names the first five, and counts the others."""
     cells = [*good[: 30 - bad], *(f"about {i}" for i in range(bad))]
     column = column_of(tmp_path, cells)
     assert column.kind == wanted
     assert f"{bad} of 30 cells are not" in column.why
     table = tables.read(tmp_path / "t.csv", {"a": column.kind}, "y", "regression")
     assert table.inputs["a"].isna().sum() == bad
-    lines = range(32 - bad, 32)
-    named = [note.split(",")[0] for note in table.notes if note.startswith("line ")]
-    assert named == [f"line {line}" for line in lines][:5]
-    assert all(f"is not a {wanted}; taken as missing" in note for note in table.notes[:bad][:5])
-    counted = [note for note in table.notes if "6 cells are not" in note]
-    assert len(counted) == (bad > 5)
+    (note,) = table.notes
+    lines = ", ".join(map(str, range(32 - bad, 32)[:5]))
+    more = " and 1 more" * (bad == 6)
+    assert note.startswith(f"line{'s' * (bad > 1)} {lines}{more}, column 'a': ")
+    cells = ", ".join(f"'about {i}'" for i in range(bad)[:5])
+    none = f"{cells} is not" if bad == 1 else f"none of {cells}{', …' * (bad > 5)} is"
+    assert note.endswith(f"{none} a {wanted}; taken as missing")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,10 @@ def test_strange_cells_of_a_count_are_bad_cells(tmp_path):
         "number", "from 1 to 8, 10 of 297 cells are not numbers, 3 missing"
     )
     table = tables.read(tmp_path / "t.csv", {"a": "number"}, "y", "regression")
-    assert "'???' is not a number; taken as missing" in table.notes[0]
+    assert table.notes == [
+        "lines 289, 290, 291, 292, 293 and 5 more, column 'a': none of '???', 'drei' is a number; "
+        "taken as missing"
+    ]
     assert table.inputs["a"].isna().sum() == 13
 
 

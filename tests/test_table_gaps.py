@@ -80,8 +80,8 @@ def test_gaps_are_named_by_line_and_column(tmp_path, capsys):
     made = predicted(model, known, path)
     said = capsys.readouterr().out
     told = "missing, as in none of the rows that were learned from; its prediction averages over"
-    for line, name in ((3, "x1"), (4, "x2"), (5, "x1")):
-        assert f"note: line {line}, column {name!r}: {told} what they have\n" in said
+    for lines, name in (("lines 3, 5", "x1"), ("line 4", "x2")):
+        assert f"note: {lines}, column {name!r}: {told} what they have\n" in said
     assert "note: line 5, column 'side': 'Q' was not in the rows that were learned from;" in said
     assert "filled with" not in said
     assert made["note"][1] == "x1 is missing"

@@ -10,7 +10,8 @@ pytest.importorskip("pandas")
 from dims.baselines.verdict import Scores
 from dims.estimators.tables import Format, Table
 from dims.estimators.tables.evaluation import Evaluation
-from dims.estimators.tables.predictions import _rounded, row_notes
+from dims.estimators.tables.oddities import oddities, row_notes
+from dims.estimators.tables.predictions import _rounded
 from dims.estimators.tables.preparation import preparation
 from dims.estimators.tables.typed import read, read_inputs
 from dims.estimators.tables.unlearned import unlearned
@@ -27,7 +28,7 @@ def test_rows_unlike_those_that_were_learned_from_have_a_note() -> None:
     known = of({"area": [50.0, 80.0, 208.0], "town": ["A", "B", None]})
     new = of({"area": [900.0, np.nan, 60.0, 10.0], "town": ["A", None, "B", "A"]})
     made = preparation({"area": "number", "town": "category"}).fit(known.inputs)
-    assert row_notes(unlearned(made, known, new), known, new) == [
+    assert row_notes(oddities(unlearned(made, known, new), known, new), len(new)) == [
         "area is above all training rows (208)",
         "area is missing; town is missing",
         "",

@@ -22,7 +22,7 @@ import dims
 from dims.commands import app
 from dims.errors import TableError, TableWarning
 from dims.estimators import tables
-from dims.estimators.tables.predictions import row_notes
+from dims.estimators.tables.oddities import oddities, row_notes
 from dims.estimators.tables.unlearned import unlearned
 
 pytestmark = pytest.mark.filterwarnings("ignore::dims.DimsWarning")
@@ -93,7 +93,7 @@ def test_a_column_of_another_kind_in_a_new_file_is_loudly_warned_about(here):
         assert len(tables.read_inputs("new.csv", kinds).notes) == 1
     known = tables.read("t.csv", kinds, "y", "regression")
     made = tables.preparation(kinds).fit(known.inputs)
-    found = row_notes(unlearned(made, known, table), known, table)
+    found = row_notes(oddities(unlearned(made, known, table), known, table), len(table))
     assert found == ["x 'old' could not be read"] * 3 + [""]
 
 

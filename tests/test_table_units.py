@@ -46,7 +46,9 @@ def test_other_units_are_bad_cells_and_bare_numbers_are_not(tmp_path):
     table = tables.read(tmp_path / "t.csv", {"a": "number m²"}, "y", "regression")
     assert table.inputs["a"].isna().sum() == 3
     assert table.inputs["a"][3] == 17
-    assert table.notes[0] == ("line 2, column 'a': '5 g' is not a number in m²; taken as missing")
+    assert table.notes == [
+        "lines 2, 3, column 'a': none of '5 g', '3 ha' is a number in m²; taken as missing"
+    ]
     new = file(tmp_path, ["5 g", "7"], "new.csv")
     with pytest.warns(TableWarning, match="'a' is a 'number m²', but 1 of 2 cells of"):
         assert tables.read_inputs(new, {"a": "number m²"}, table.format).inputs["a"][1] == 7

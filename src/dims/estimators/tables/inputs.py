@@ -18,12 +18,11 @@ from dims.estimators.tables.columns import (
     parse_dates,
     unit_of,
 )
+from dims.estimators.tables.naming import lines_named, none_of
 from dims.estimators.tables.reading import TextTable, shown
 
-__all__ = ["SHOWN_CELLS", "note_bad_cells", "number_columns", "typed_inputs", "used"]
+__all__ = ["note_bad_cells", "number_columns", "typed_inputs", "used"]
 __all__ += ["wanted_number"]
-
-SHOWN_CELLS = 5
 
 
 def used(columns: Mapping[str, str]) -> list[str]:
@@ -90,12 +89,8 @@ def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:
 def note_bad_cells(
     text: TextTable, name: str, bad: np.ndarray, wanted: str, done: str, notes: list[str]
 ) -> None:
-    """Line, column and content of cells that are not what they should be."""
-    places = np.flatnonzero(bad)
-    for place in places[:SHOWN_CELLS]:
-        content = str(text.cells[name].iloc[place])[:40]
-        notes.append(
-            f"line {text.lines[place]}, column {name!r}: {content!r} is not a {wanted}; {done}"
-        )
-    if len(places) > SHOWN_CELLS:
-        notes.append(f"column {name!r}: {len(places)} cells are not a {wanted} in all; {done}")
+    """Lines, column and content of cells that are not what they should be."""
+    if bad.any():
+        found = none_of(text.cells[name][bad], "is")
+        where = lines_named(text.lines[bad])
+        notes.append(f"{where}, column {name!r}: {found} a {wanted}; {done}")

@@ -15,6 +15,12 @@ from dims.baselines.verdict import LEVEL
 from dims.errors import TableError
 from dims.estimators import DimsRegressor
 from dims.estimators.tables.formats import Format
+from dims.estimators.tables.oddities import (
+    oddities,
+    row_notes,
+    warn_beyond,
+    why_rows_have_notes,
+)
 from dims.estimators.tables.preparation import filled
 from dims.estimators.tables.reading import write
 from dims.estimators.tables.typed import Table
@@ -49,19 +55,22 @@ def predict_file(
 
     Returns:
         The file that was written.
+
+    Warns:
+        TableWarning: Numbers lie far beyond the training rows, or most of a column outside of them.
     """
     estimator = answering(model, answer)
     strange = unlearned(model[0], known, table)
     said = [*table.notes, *filled(model[0], table.inputs.isna() & ~strange)]
     said += unlearned_notes(strange, known, table)
     made = predictions(model, known, table, target, estimator)
-    if "note" in made:
-        marked = int((made["note"] != "").sum())
-        said.append(f"{marked} of {len(table)} rows have a note in the file")
+    if known is not None:
+        said.append(why_rows_have_notes(oddities(strange, known, table), len(table)))
+        warn_beyond(known, table)
     if answer == "network":
         made = made.drop(columns=SPREAD)
         said.append('the predictions are those of the network alone (ANSWER = "network")')
-    for note in said:
+    for note in filter(None, said):
         print(f"note: {note}")
     written = Path(path).with_name(Path(path).stem + "_predicted.csv")
     write(made, written, _format_to_write(table, known))
@@ -107,8 +116,8 @@ def predictions(
     made = pd.concat(found).sort_index().rename(columns={ANSWER: f"predicted {target}"})
     before = {"line": table.lines} | ({"truth": table.target} if len(table.target) else {})
     cells = table.text.reset_index(drop=True)
-    odd = row_notes(unlearned(model[0], known, table), known, table) if known is not None else []
-    after = {"note": odd} if any(odd) else {}
+    odd = [] if known is None else oddities(unlearned(model[0], known, table), known, table)
+    after = {"note": row_notes(odd, len(table))} if odd else {}
     return pd.concat([pd.DataFrame(before), cells, made, pd.DataFrame(after)], axis=1)
 
 
@@ -136,30 +145,3 @@ def _rounded(columns: dict[str, Any]) -> pd.DataFrame:
     for name in made.select_dtypes("float"):
         made[name] = [float(f"{value:.{DIGITS}g}") for value in made[name]]
     return made
-
-
-def row_notes(strange: pd.DataFrame, known: Table, table: Table) -> list[str]:
-    """For each row, which cells are missing, cannot be read or have an unknown level, and which
-    numbers lie beyond all training rows.
-
-    The network has to guess there, and its interval may be too narrow.
-    """
-    notes: list[list[str]] = [[] for _ in range(len(table))]
-    for name, seen in known.inputs.items():
-        cells, text = table.inputs[name], table.text[name]
-        for row in np.flatnonzero(cells.isna().to_numpy()):
-            written = text.iloc[row]
-            notes[row].append(
-                f"{name} is missing"
-                if pd.isna(written)
-                else f"{name} {str(written)[:40]!r} could not be read"
-            )
-        for row in np.flatnonzero((strange[name] & cells.notna()).to_numpy()):
-            notes[row].append(f"{name} {str(cells.iloc[row])[:40]!r} was not learned from")
-        if pd.api.types.is_numeric_dtype(seen):
-            low, high = seen.min(), seen.max()
-            for sign, beyond in (("below", cells < low), ("above", cells > high)):
-                end = f"{low if sign == 'below' else high:.{DIGITS}g}"
-                for row in np.flatnonzero(beyond.to_numpy()):
-                    notes[row].append(f"{name} is {sign} all training rows ({end})")
-    return ["; ".join(each) for each in notes]

@@ -16,12 +16,12 @@ from sklearn.preprocessing import OneHotEncoder
 
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
-from dims.estimators.tables.inputs import SHOWN_CELLS
+from dims.estimators.tables.naming import SHOWN_CELLS
 from dims.estimators.tables.spelling import likely_spelling, same_word
 from dims.estimators.tables.typed import Table
 
-__all__ = ["NOTHING", "decisions", "filled", "fills_with_a_number", "input_names"]
-__all__ += ["learned_levels", "preparation"]
+__all__ = ["NOTHING", "decisions", "filled", "fills_with_a_number", "hardly_seen"]
+__all__ += ["input_names", "learned_levels", "preparation"]
 
 NOTHING = "(missing)"
 FEWEST_OF_A_VALUE = 5  # training rows; from fewer a network can hardly learn what a flag means
@@ -158,17 +158,30 @@ def _alike(fitted: ColumnTransformer, known: Table) -> list[str]:
     return notes
 
 
+def hardly_seen(cells: pd.Series) -> tuple[Any, int] | None:
+    """The rarer of two values of a column and its rows, if these are too few to learn it from."""
+    seen = _values(cells)
+    if len(seen) == 2 and seen.iloc[1] < FEWEST_OF_A_VALUE:
+        return seen.index[1], int(seen.iloc[1])
+    return None
+
+
+def _values(cells: pd.Series) -> pd.Series:
+    """How often each value is there, the most frequent first; a missing level is one."""
+    numbers = pd.api.types.is_numeric_dtype(cells)
+    return (cells.dropna() if numbers else cells.fillna(NOTHING)).value_counts()
+
+
 def _hardly_seen(known: Table) -> list[str]:
     """Columns of two values, such as 0 and 1, of which one is in very few rows or in none."""
     found = {}
     for name, cells in known.inputs.items():
-        numbers = pd.api.types.is_numeric_dtype(cells)
-        seen = (cells.dropna() if numbers else cells.fillna(NOTHING)).value_counts()
+        numbers, seen = pd.api.types.is_numeric_dtype(cells), _values(cells)
         values = [f"{value:g}" if numbers else repr(str(value)[:20]) for value in seen.index[:2]]
         if len(seen) == 1 and cells.notna().all():
             few = f"all {len(known)} training rows have {values[0]}"
             learns = "cannot learn what another value means"
-        elif len(seen) == 2 and seen.iloc[1] < FEWEST_OF_A_VALUE:
+        elif hardly_seen(cells) is not None:
             few = f"only {seen.iloc[1]} of {len(known)} training rows have {values[1]}"
             meant = None if numbers else likely_spelling(seen.index[1], seen.index[:1])
             few += f" (is it {meant[:20]!r}?)" if meant else ""

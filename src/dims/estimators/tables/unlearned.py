@@ -23,9 +23,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from torch import Tensor
 
-from dims.estimators.tables.inputs import SHOWN_CELLS
+from dims.estimators.tables.naming import lines_named, none_of
 from dims.estimators.tables.preparation import NOTHING, fills_with_a_number, learned_levels
-from dims.estimators.tables.spelling import likely_spelling
+from dims.estimators.tables.spelling import did_you_mean
 from dims.estimators.tables.typed import Table
 from dims.prediction.predictive import ClassificationPredictive, Predictive, RegressionPredictive
 from dims.sampling.draws import Draws
@@ -108,23 +108,21 @@ def unlearned_notes(strange: pd.DataFrame, known: Table | None, table: Table) ->
     """Such cells by line, column and content, and what is done about them."""
     notes = []
     for name, marked in strange.items():
-        places = np.flatnonzero(marked)
-        for place in places[:SHOWN_CELLS]:
-            said = _said_of(table.inputs[name].iloc[place], name, known)
-            notes.append(f"line {table.lines[place]}, column {name!r}: {said}")
-        if len(places) > SHOWN_CELLS:
-            notes.append(f"column {name!r}: {len(places) - SHOWN_CELLS} more such cells")
+        cells, lines = table.inputs[name][marked.to_numpy()], table.lines[marked.to_numpy()]
+        for some in (cells.notna().to_numpy(), cells.isna().to_numpy()):
+            if some.any():
+                said = _said_of(cells[some], name, known)
+                notes.append(f"{lines_named(lines[some])}, column {name!r}: {said}")
     return notes
 
 
-def _said_of(cell: Any, name: str, known: Table | None) -> str:
+def _said_of(cells: pd.Series, name: str, known: Table | None) -> str:
     averages = "its prediction averages over what they have"
     done = "taken as a rare level" if known is None else averages
-    if pd.isna(cell):
+    if cells.isna().all():
         return f"missing, as in none of the rows that were learned from; {done}"
-    meant = None if known is None else likely_spelling(cell, known.inputs[name].dropna().unique())
-    guess = f"; did you mean {meant[:40]!r}?" if meant else ""
-    return f"{cell[:40]!r} was not in the rows that were learned from; {done}{guess}"
+    guess = "" if known is None else did_you_mean(cells.unique(), known.inputs[name].dropna())
+    return f"{none_of(cells, 'was')} in the rows that were learned from; {done}{guess}"
 
 
 def _chosen(known: Table, names: list[str]) -> pd.DataFrame:
