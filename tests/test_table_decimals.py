@@ -62,16 +62,16 @@ def test_what_a_new_table_leaves_open_is_as_usual(tmp_path, text, usual, found):
 
 
 def test_cells_that_refute_the_decimal_sign_change_it_and_are_named(tmp_path):
-    path = new(tmp_path, "km,a\n5985,2\n-9.5,-2.25\n0.716,1\n17,0.125\n3,4\n")
+    path = new(tmp_path, "km,a\n5985,2\n-9.5,-2.25\n0.716,1\n17,0.125\n3,1.125\n")
     said = (
         r"new\.csv: the decimal sign is ',' by FORMAT, but '\.' in line 3, column 'a': '-2\.25'; "
-        r"line 3, column 'km': '-9\.5'; line 4, column 'km': '0\.716'; and 1 more cells: all "
-        r"numbers of this file are read with '\.'"
+        r"line 3, column 'km': '-9\.5'; line 4, column 'km': '0\.716'; and 1 more: all "
+        r"numbers of this file are read with '\.', so '1\.125' in line 6 is 1\.125, not 1125"
     )
     with pytest.warns(TableWarning, match=said):
         table = tables.read_inputs(path, KINDS, GERMAN)
     assert table.inputs["km"].tolist() == [5985, -9.5, 0.716, 17, 3]
-    assert table.inputs["a"].tolist() == [2, -2.25, 1, 0.125, 4]
+    assert table.inputs["a"].tolist() == [2, -2.25, 1, 0.125, 1.125]
 
 
 def test_a_stray_decimal_sign_changes_no_other_cell(tmp_path):

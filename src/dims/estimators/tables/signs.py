@@ -60,18 +60,32 @@ def with_its_decimal_sign(table: TextTable, numbers: Sequence[str]) -> TextTable
         return table
     changes = len(against) > len(_cells_told_by(table, numbers, usual))
     done = (
-        f"all numbers of this file are read with {other!r}"
+        f"all numbers of this file are read with {other!r}{_other_meaning(table, numbers)}"
         if changes
         else f"other cells have {usual!r}, so these are taken as missing"
     )
     more = len(against) - SHOWN
     warnings.warn(
         f"{shown(table.path)}: the decimal sign is {usual!r} by FORMAT, but {other!r} in "
-        f"{'; '.join(against[:SHOWN])}{f'; and {more} more cells' if more > 0 else ''}: {done}",
+        f"{'; '.join(against[:SHOWN])}{f'; and {more} more' if more > 0 else ''}: {done}",
         TableWarning,
         stacklevel=3,
     )
     return replace(table, format=replace(table.format, decimal=other)) if changes else table
+
+
+def _other_meaning(table: TextTable, names: Sequence[str]) -> str:
+    """A number that is another one with the other decimal sign."""
+    usual = table.format.decimal
+    for name in names:
+        read = with_both_signs(table.cells[name])
+        for row in np.flatnonzero(differ(read))[:1]:
+            values = read.iloc[row]
+            return (
+                f", so {table.cells[name].iloc[row]!r} in line {table.lines[row]} is "
+                f"{values[OTHER_SIGN[usual]]:.10g}, not {values[usual]:.10g}"
+            )
+    return ""
 
 
 def _cells_told_by(table: TextTable, names: Sequence[str], sign: str) -> list[str]:
