@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import dims
+from dims.commands.pages.predicted import predicted
 from dims.curvature import fit_curvature
+from dims.sampling.draws.unseen import checked_unseen
 from draws_problems import random_inputs
 
 QUICK = {"max_time": 0.5, "progress": False}
@@ -130,3 +132,15 @@ def test_what_belongs_to_one_network_is_refused() -> None:
         dims.fit([network(0), other], rows(), "regression", **FITTED)
     with pytest.raises(TypeError, match="a list of some"):
         dims.fit([], rows(), "regression", **FITTED)
+
+
+def test_a_summary_compares_with_all_networks() -> None:
+    held_out = rows(12)
+    draws = several(0, 1, validation=held_out).sample(6, **QUICK)
+    assert "log score against the 2 networks alone" in draws.summary()
+    page = predicted(draws, draws.surface.data, checked_unseen(held_out, draws.surface))
+    networks = draws.mixture.networks
+    alone = dims.Draws.from_parameters(draws.surface, networks).predict(held_out[0])
+    expected = alone.metrics(held_out[1])["ensemble"]["nll"]
+    shown = {each["method"]: each["nll"] for each in page["scores"]}
+    assert shown["network alone"] == pytest.approx(expected, rel=1e-4)

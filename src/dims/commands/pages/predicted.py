@@ -86,8 +86,9 @@ def _held_out(
     draws: Draws, label: str, training: TrainingData, rows: TrainingData, units: Units
 ) -> Entry:
     """Scores, calibration and residuals; those of the network alone beside them."""
-    theta = draws.map_parameters if draws.mixture is None else draws.mixture.network
-    alone = Draws.from_parameters(draws.surface, theta.unsqueeze(0), "map", theta, measure=False)
+    mixture, theta = draws.mixture, draws.map_parameters
+    networks = theta.unsqueeze(0) if mixture is None else mixture.networks
+    alone = Draws.from_parameters(draws.surface, networks, "map", theta, measure=False)
     each = {label: draws, ALONE: alone}
     # Scores of several outputs are means over them, which have no units.
     scored = Units() if len(units.scale) > 1 else units

@@ -66,7 +66,8 @@ def _mixture(draws: Draws, mixture: Mixture) -> list[str]:
     lines = [f"weights: by {counted(mixture.held_out, 'held-out row')}: {listed}"]
     if not math.isnan(mixture.gain):
         gain = f"{mixture.gain:+.3f} ± {mixture.gain_error:.3f}"
-        which = "the network alone"
+        networks = len(mixture.networks)
+        which = "the network alone" if networks == 1 else f"the {networks} networks alone"
         if draws.surface.likelihood.noise_std is not None:
             which += " with the same noise"
         lines.append(f"log score against {which}: {gain} nats a row, cross-validated")
