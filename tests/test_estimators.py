@@ -180,6 +180,18 @@ def test_training_alone_gives_what_fit_starts_from(regressor):
         assert torch.equal(mine, theirs)
 
 
+def test_words_as_targets_and_misspelt_arguments_are_told_in_own_words():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=r"y: .*'good'.* take DimsClassifier"):
+        DimsRegressor().fit(x, ["good", "bad"] * 10)
+    with pytest.raises(TypeError, match=r"DimsRegressor\(hiden=...\): .* is it hidden="):
+        DimsRegressor(hiden=(3,))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        DimsRegressor(colour=3)
+    with pytest.raises(TypeError, match=r"fit\(validaton=...\)"):
+        dims.fit(None, None, "regression", validaton=None)
+
+
 def test_weights_of_rows_are_refused_with_a_reason():
     x, y = sine()
     model = DimsRegressor(**FAST)

@@ -10,6 +10,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 __all__ = [
@@ -168,6 +169,17 @@ def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
     )
 
 
+def _suggest(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Name the argument that a misspelt one is near to; Python's own words say the rest."""
+    called = type(args[0]).__name__ if name == "__init__" else name
+    for given in kwargs:
+        near = get_close_matches(given, signature.parameters, 1)
+        if given not in signature.parameters and near:
+            raise TypeError(f"{called}({given}=...): there is no such argument; is it {near[0]}=?")
+
+
 def renamed_arguments(**new_names: str) -> Callable[[Function], Function]:
     """Let a function accept the old names of its arguments, with a deprecation warning.
 
@@ -183,9 +195,14 @@ def renamed_arguments(**new_names: str) -> Callable[[Function], Function]:
                         raise TypeError(f"{old}: it is the old name of {new}; give one of the two")
                     warn_renamed(f"{function.__name__}({old}=...)", f"{new}=...")
                     kwargs[new] = kwargs.pop(old)
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError:
+                _suggest(function.__name__, signature, args, kwargs)
             return function(*args, **kwargs)
 
-        accepting.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        signature = inspect.signature(function)
+        accepting.__signature__ = signature  # type: ignore[attr-defined]
         return accepting  # type: ignore[return-value]
 
     return decorate

@@ -27,6 +27,7 @@ except ImportError as error:
 from dims.baselines.row_scores import nll_rows
 from dims.estimators.base import DimsEstimator
 from dims.estimators.given import Checked
+from dims.estimators.refused import refuse_words
 from dims.prediction.predictive import ClassificationPredictive
 
 __all__ = ["DimsClassifier", "DimsRegressor"]
@@ -137,6 +138,7 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
     target_scale_: np.ndarray
 
     def _checked(self, X: Any, y: Any) -> Checked:
+        refuse_words(y)
         X, y = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, ensure_min_samples=2
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["refuse"]
+import numpy as np
+
+__all__ = ["refuse", "refuse_words"]
 
 
 def refuse(given: dict[str, Any]) -> None:
@@ -16,3 +18,15 @@ def refuse(given: dict[str, Any]) -> None:
         )
     if given:
         raise TypeError(f"fit: unknown arguments {', '.join(given)}; it takes X and y")
+
+
+def refuse_words(y: Any) -> None:
+    """Targets of a regression that are words are probably classes."""
+    if np.asarray(y).dtype.kind not in "OSU":
+        return
+    for value in np.asarray(y).ravel():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            told = f"y: {value!r} is not a number; to predict classes take DimsClassifier"
+            raise ValueError(told) from None

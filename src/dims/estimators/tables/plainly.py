@@ -52,7 +52,8 @@ def in_plain_words() -> Iterator[None]:
             print(f"error: {error}", file=sys.stderr)
             raise SystemExit(2) from error
         except KeyboardInterrupt as error:
-            print("interrupted", file=sys.stderr)
+            kept = "interrupted; what was learned to the end is kept, and the same command goes on"
+            print(kept, file=sys.stderr)
             raise SystemExit(130) from error
     if said:
         print("", *(f"WARNING: {text}" for text in said), sep="\n")
