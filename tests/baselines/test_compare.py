@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import dims
 from dims.baselines import compare as module_or_function
 from dims.baselines import contestants
-from dims.baselines.comparison import Comparison, MethodScores
+from dims.baselines.comparison import Comparison
 from dims.baselines.row_scores import error_rows, nll_rows, reliability, resampled
 from dims.commands import app
 from dims.commands.pages.read import read_page
@@ -232,29 +232,6 @@ def test_rows_average_to_the_metrics_of_the_ensemble() -> None:
     assert float(error_rows(predictive, targets).mean()) == pytest.approx(metrics["rmse"] ** 2)
     diagram = reliability(predictive, targets)
     assert diagram.observed[-1] == pytest.approx(metrics["coverage"])
-
-
-def scores(method: str, nll: Tensor, seconds: float = 1.0) -> MethodScores:
-    return MethodScores(method, seconds, nll.tolist(), [0.0] * len(nll), 0.1)
-
-
-def test_the_sentence_says_which_to_take() -> None:
-    rows = torch.randn(200, generator=torch.Generator().manual_seed(0)).double().abs()
-    noise = 0.5 * torch.randn(200, generator=torch.Generator().manual_seed(1)).double()
-    network_scores, slow = scores("network", rows), scores("dims", rows - 0.3, 50.0)
-    assert (
-        "Take the network alone"
-        in Comparison(
-            "regression", [network_scores, scores("swag", rows + noise - noise.mean() - 1e-3)]
-        ).recommendation()
-    )
-    clear = Comparison("regression", [network_scores, slow]).recommendation()
-    assert "Take dims: its NLL is lower than the network's by 0.300" in clear
-    assert clear.endswith("significantly lower than every other method's.")
-    close = scores("swag", rows - 0.3 + noise - noise.mean() + 1e-3, 2.0)
-    tied = Comparison("regression", [network_scores, slow, close]).recommendation()
-    assert "Not significantly different from it: swag" in tied
-    assert "takes 2 s where dims takes 50 s" in tied
 
 
 def test_scores_are_in_the_units_that_targets_had() -> None:

@@ -15,6 +15,10 @@ from dims.prediction.showing import Shown, shown_text
 
 __all__ = ["Comparison", "MethodScores"]
 
+FEWEST_ROWS = 30  # to resample
+COVERAGE = 0.95
+REFUTED = 0.01  # chance of a coverage as low as this or lower
+
 
 @dataclass(frozen=True)
 class MethodScores:
@@ -160,6 +164,11 @@ class Comparison(Shown):
             The sentence.
         """
         best, rows = self.best, len(self[self.best].nll)
+        if rows < FEWEST_ROWS:
+            return (
+                f"{rows} rows are too few to tell methods apart ({best} has the lowest NLL on "
+                f"them). Give at least {FEWEST_ROWS} as `test`, or compare by cross-validation."
+            )
         gain = self.difference(best, "network")
         if best == "network" or gain.low <= 0:
             return (
@@ -167,22 +176,40 @@ class Comparison(Shown):
                 f"(the best, {best}, gains {gain.value:.3f} nats a row, between {gain.low:.3f} and "
                 f"{gain.high:.3f})."
             )
-        level = [
-            s for s in self.done if s.method != best and self.difference(best, s.method).low <= 0
-        ]
         sentence = (
             f"Take {best}: its NLL is lower than the network's by {gain.value:.3f} nats a row "
             f"(between {gain.low:.3f} and {gain.high:.3f})"
         )
+        others = [s for s in self.done if s.method != best]
+        level = [s for s in others if self.difference(best, s.method).low <= 0]
         if not level:
             return sentence + ", and significantly lower than every other method's."
-        quickest = min(level, key=lambda scores: scores.seconds)
-        names = ", ".join(scores.method for scores in level)
+        names = ", ".join(self._named(scores) for scores in level)
+        sentence += f". Not significantly different from it: {names}"
+        fit = [scores for scores in level if not self._fault(scores)]
+        if not fit:
+            return sentence + "."
+        quickest = min(fit, key=lambda scores: scores.seconds)
         return sentence + (
-            f". Not significantly different from it: {names}; the quickest of them, "
+            f"; the quickest of them{' without a fault' if len(fit) < len(level) else ''}, "
             f"{quickest.method}, takes {quickest.seconds:.3g} s where {best} takes "
             f"{self[best].seconds:.3g} s."
         )
+
+    def _named(self, scores: MethodScores) -> str:
+        fault = self._fault(scores)
+        return f"{scores.method} ({fault})" if fault else scores.method
+
+    def _fault(self, scores: MethodScores) -> str:
+        """Why not to take a method, although a few rows make its NLL uncertain."""
+        if _mean(scores.nll) > _mean(self["network"].nll):
+            return "but its mean NLL is above the network's"
+        if self.task == "regression" and scores.calibration is not None:
+            rows = len(scores.nll)
+            inside = round(scores.calibration * rows)
+            if _chance_of_at_most(inside, rows, COVERAGE) < REFUTED:
+                return f"but its 95 % intervals hold only {scores.calibration:.0%} of the rows"
+        return ""
 
     def __str__(self) -> str:
         classes = self.task == "classification"
@@ -205,6 +232,13 @@ class Comparison(Shown):
         lines += [f"{s.method:<14}no result: {s.problem}" for s in self.methods if s.problem]
         notes = [f"{scores.method}: {note}" for scores in self.methods for note in scores.notes]
         return "\n".join([*lines, "", self.units(), self.recommendation(), *notes])
+
+
+def _chance_of_at_most(count: int, rows: int, share: float) -> float:
+    """Of the binomial distribution."""
+    k = torch.arange(count + 1, dtype=torch.float64)
+    ways = math.lgamma(rows + 1) - torch.lgamma(k + 1) - torch.lgamma(rows - k + 1)
+    return float((ways + k * math.log(share) + (rows - k) * math.log1p(-share)).exp().sum())
 
 
 def _mean(values: Sequence[float]) -> float:
