@@ -14,8 +14,8 @@ from real_networks.predictions import load, of_many
 
 PILOT = Motion(draws=2, times=(0.3, 1.0, 3.0))
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {"prior": 0.5, "energy": 100.0, "averaged": True},
-    {"prior": 2.5, "energy": 100.0, "averaged": True},
+    {"prior": 0.5, "energy": 30.0, "averaged": True},
+    {"prior": 0.5, "energy": 120.0, "averaged": True},
     {"prior": 0.5, "energy": 400.0, "averaged": True},
 )
 CHOSEN = ("prior", "energy", "averaged")

@@ -23,10 +23,10 @@ from real_networks.velocities import start_velocities
 
 POINTS = 100.0  # what all images count as: the fewer, the sooner a draw comes down
 PILOT_DRAWS = 8
-CHOICES = (  # prior precision and energy; priors are 5, 20 and 50 times the weight decay
-    *((0.05, energy) for energy in (400.0, 2000.0)),
-    *((0.2, energy) for energy in (400.0, 2000.0)),
-    (0.5, 1000.0),
+CHOICES = (  # prior precision and energy; priors are 5 and 20 times the weight decay
+    (0.05, 400.0),
+    (0.2, 400.0),
+    (0.2, 2000.0),
 )
 
 
