@@ -12,9 +12,21 @@ from typing import Any
 
 from dims.commands.pages.style import COLOURS, LABELS, figure_style
 
-__all__ = ["corruption_figure", "cost_figure"]
+__all__ = ["NAMES", "corruption_figure", "cost_figure"]
 
 Scores = dict[str, Any]
+NAMES = LABELS | {
+    "averaged": "mean of SWAG's iterates",
+    "last_layer_averaged": "last-layer Laplace at that mean",
+    "cyclical": "cyclical SGHMC",
+    "dropout": "MC dropout",
+}
+MORE_COLOURS = {
+    "averaged": "#E69F00",
+    "last_layer_averaged": "#CC79A7",
+    "cyclical": "#56B4E9",
+    "dropout": COLOURS["mc_dropout"],
+}
 WIDTH = 6.2  # inches
 SETTINGS = {
     "font.size": 11,
@@ -32,28 +44,22 @@ def _shown(found: Scores) -> list[Scores]:
     return [row for row in rows if several or row["kind"] != "ensemble"]
 
 
-def _label(kind: str) -> str:
-    return LABELS.get(kind, kind.replace("_", " "))
-
-
 def _colour(kind: str) -> str:
-    return COLOURS["deep_ensemble" if kind == "ensemble" else kind]
+    return (COLOURS | MORE_COLOURS)["deep_ensemble" if kind == "ensemble" else kind]
 
 
 def _curve(row: Scores) -> tuple[str, str]:
-    """What the legend calls the curve of a row, and its marker."""
-    kind, network = row["kind"], row["network"]
-    if kind == "ensemble":
-        return "ensemble", "o-"
+    """What the legend calls the curves of a row's method, and their marker."""
+    kind = row["kind"]
     if kind == "dims":
-        start = "several networks" if network is None else f"network {network}"
         if row["name"].endswith(" weighted"):
-            return f"DiMS, weighted, {start}", "*"
+            return "DiMS, weighted", "*"
         if "≥" in row["name"]:
-            return f"DiMS, averaged over times, {start}", "^"
-        return f"DiMS, one time each, {start}", "o-"
-    name = "network" if kind == "network" else f"{_label(kind)}, network"
-    return f"{name} {network}", "s" if network == 1 else "o"
+            return "DiMS, averaged over times", "^"
+        if row["network"] is None:
+            return "DiMS, several networks", "D"
+        return "DiMS, one time each", "o-"
+    return NAMES.get(kind, kind), "o-" if kind == "ensemble" else "o"
 
 
 @contextmanager
@@ -71,20 +77,23 @@ def _drawn(path: Path, height: float, panels: int = 1) -> Iterator[Sequence[Any]
 
 
 def cost_figure(found: Scores, path: Path) -> None:
-    """NLL against GPU-seconds, a curve for each method."""
-    curves: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    """NLL against GPU-seconds, a curve for each method and network."""
+    curves: dict[tuple[str, str, str, int | None], list[tuple[float, float]]] = {}
     for row in _shown(found):
-        name = (*_curve(row), row["kind"])
+        name = (*_curve(row), row["kind"], row["network"])
         curves.setdefault(name, []).append((row["seconds"], row["nll"]))
-    with _drawn(path, 3.3 + 0.11 * len(curves)) as (axes,):
-        for (label, line, kind), points in curves.items():
+    labels = {label for label, *_ in curves}
+    with _drawn(path, 3.3 + 0.11 * len(labels)) as (axes,):
+        for (label, line, kind, _), points in curves.items():
+            known = label not in labels  # one entry of the legend for all networks
+            labels.discard(label)
             axes.plot(
                 *zip(*sorted(points), strict=True),
                 line,
                 color=_colour(kind),
                 markersize=10 if line in "*^" else 6,
                 fillstyle="none" if line in "*^" else "full",  # they lie over each other
-                label=label,
+                label=None if known else label,
             )
         axes.set_xscale("log")
         low, high = axes.get_xlim()
@@ -114,7 +123,8 @@ def corruption_figure(found: Scores, path: Path) -> None:
     with _drawn(path, 3.1 + 0.11 * len(best), panels=2) as both:
         for axes, column in zip(both, ("nll", "ece"), strict=True):
             for kind, row in best.items():
-                name = row["name"] if kind == "ensemble" else _curve(row)[0]
+                network = "" if row["network"] is None else f", network {row['network']}"
+                name = row["name"] if kind == "ensemble" else _curve(row)[0] + network
                 line = {"marker": "o", "markersize": 4, "color": _colour(kind), "label": name}
                 axes.plot(range(1, 6), row["corrupted"][column], **line)
             axes.set_xlabel("strength")

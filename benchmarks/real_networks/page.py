@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dims.commands.pages.style import LABELS
 from dims_paper.cache import read_json
-from real_networks.figures import corruption_figure, cost_figure
+from real_networks.figures import NAMES, corruption_figure, cost_figure
 from tables import filled, markdown
 
 Scores = dict[str, Any]
@@ -37,6 +36,7 @@ def write(results: Path, page: Path) -> None:
 
 def _methods(found: Scores) -> str:
     names = list(found["methods"][0]["auroc"])
+    cooled = ["nll_cooled"] if "nll_cooled" in found["methods"][0] else []
     rows = [
         [
             _short(row["name"]),
@@ -45,19 +45,19 @@ def _methods(found: Scores) -> str:
             f"{row['seconds']:.0f}",
             f"{row['accuracy']:.4f}",
             f"{row['nll']:.4f}",
+            *(f"{row[column]:.4f}" for column in cooled),
             f"{row['ece']:.4f}",
             *(f"{row['auroc'][name]:.3f}" for name in names),
         ]
         for row in found["methods"]
         if row["kind"] != "pilot" and row["name"] != "ensemble of 1"
     ]
-    head = ["method", "network", "draws", "GPU-s", "accuracy", "NLL", "ECE", *map(_head, names)]
-    return markdown(head, rows)
+    head = ["method", "network", "draws", "GPU-s", "accuracy", "NLL", *map(_head, cooled), "ECE"]
+    return markdown([*head, *map(_head, names)], rows)
 
 
 def _differences(found: Scores) -> str:
     pairs = [*found["differences"], *found.get("network_differences", [])]
-    pairs = [pair for pair in pairs if pair["theirs"] not in ("ensemble of 1", "ensemble of 2")]
     if not pairs:
         return "No draws have been compared yet."
     columns = [key for key in pairs[0] if key not in ("ours", "theirs", "network")]
@@ -77,7 +77,7 @@ def _short(name: str) -> str:
     name = re.sub(r"^dims prior\S+", "DiMS", name)
     name = re.sub(r"^dims_(\d+)_t([\d.]+)$", r"DiMS from network \1, t = \2", name)
     name = re.sub(r"^dims_(\d+)_stopped.*$", r"DiMS from network \1, stopped", name)
-    return LABELS.get(name, name).replace("_", " ")
+    return NAMES.get(name, name).replace("_", " ")
 
 
 def _start(row: Scores) -> str:
@@ -88,6 +88,7 @@ def _start(row: Scores) -> str:
 
 HEADS = {
     "nll": "NLL",
+    "nll_cooled": "NLL, temperature chosen",
     "ece": "ECE",
     "dtd10": "textures",
     "flowers102": "flowers",

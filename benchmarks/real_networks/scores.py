@@ -189,11 +189,18 @@ def scores(method: Method, images: Collection) -> dict[str, Any]:
         "ece": calibration_error(test, labels),
         "auroc": {name: auroc(inside, outside) for name, outside in ood.items()},
         "held_out_nll": float(right_nll(method.answers["held_out"], images.held_out.labels).mean()),
+        "nll_cooled": float(right_nll(cooled(method, images), labels).mean()),
         "facts": {k: v for k, v in method.facts.items() if k in KEPT_FACTS},
     }
     if "corrupted" in method.answers:
         row["corrupted"] = _corrupted(method.answers["corrupted"], labels)
     return row
+
+
+def cooled(method: Method, images: Collection) -> Tensor:
+    """Log-probabilities of the test images at the temperature that held-out images choose."""
+    heat = temperature(method.answers["held_out"], images.held_out.labels)
+    return (method.answers["test"] / heat).log_softmax(-1)
 
 
 KEPT_FACTS = (
@@ -228,6 +235,7 @@ def differences(ours: Method, theirs: Method, images: Collection) -> dict[str, A
     found: dict[str, Any] = {
         "accuracy": by_image(hits(a["test"], labels), hits(b["test"], labels)),
         "nll": by_image(right_nll(a["test"], labels), right_nll(b["test"], labels)),
+        "nll_cooled": by_image(*(right_nll(cooled(m, images), labels) for m in (ours, theirs))),
         "ece": calibration_difference(a["test"], b["test"], labels),
     }
     for key in a:
@@ -238,13 +246,19 @@ def differences(ours: Method, theirs: Method, images: Collection) -> dict[str, A
 
 
 def write(folder: Path, images: Collection, out: Path) -> None:
-    """Score all methods of a folder; differences between DiMS and each opponent."""
+    """Score all methods of a folder; differences between DiMS and each opponent.
+
+    Of the ensembles the largest is an opponent.
+    """
     found = methods(folder / "predictions", images.held_out.labels)
     rows = [scores(method, images) for method in found]
+    largest = max((m.draws for m in found if m.kind == "ensemble"), default=0)
     compared = []
     for ours in (m for m in found if m.kind == "dims"):
         for theirs in found:
-            same = theirs.network == ours.network or theirs.kind == "ensemble"
+            same = theirs.network == ours.network
+            if theirs.kind == "ensemble":
+                same = theirs.draws == largest > 1
             if same and theirs.kind not in ("dims", "pilot"):
                 compared.append(differences(ours, theirs, images))
     extra = {
