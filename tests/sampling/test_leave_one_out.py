@@ -149,3 +149,50 @@ def test_leave_one_out_prefers_the_prior_that_predicts():
     assert len(scores) > 3
     assert posterior.prior_precision in scores
     assert scores[posterior.prior_precision] >= max(scores.values()) - 1e-6
+
+
+def test_copies_of_a_row_are_left_out_together():
+    """As in a regression that has not seen any of them."""
+    model, x, y = _problem()
+    many = torch.cat([torch.arange(14), torch.tensor([2, 5])])
+    likelihood, prior = dims.Gaussian(0.4), 0.7
+    surface = LossSurface(model, (x[many], y[many]), likelihood, prior)
+    theta = walk_down(surface, surface.initial, _at, tolerance=1e-14).theta
+    found = leave_one_out(surface, theta, _at(surface, theta)).points
+    for row in (0, 2, 5):
+        keep = many != row
+        part = LossSurface(model, (x[many][keep], y[many][keep]), likelihood, prior)
+        there = walk_down(part, part.initial, _at, tolerance=1e-14).theta
+        covariance = torch.linalg.inv(_at(part, there).dense() + prior * torch.eye(part.size))
+        j = torch.cat([x[row], torch.ones(1)])
+        mean = part.predict(there[None], x[row : row + 1])[0, 0, 0]
+        normal = torch.distributions.Normal(mean, (j @ covariance @ j + 0.4**2).sqrt())
+        expected = torch.full_like(found[~keep], float(normal.log_prob(y[row, 0])))
+        torch.testing.assert_close(found[~keep], expected)
+
+
+@pytest.mark.parametrize("seed", first([0, 1, 2, 3]))
+def test_copied_rows_do_not_make_the_default_prior_weak(seed):
+    """A noise that depends on the input learnt copies by heart, and was sure of it."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def rows(count):
+        x = 2 * torch.rand(count, 2, generator=generator, dtype=torch.float64) - 1
+        noise = torch.randn(count, 1, generator=generator, dtype=torch.float64)
+        return x, x[:, :1] + 0.5 * noise
+
+    (x, y), (new_x, new_y) = rows(40), rows(500)
+    twice = (x.repeat(2, 1), y.repeat(2, 1))
+    likelihood = dims.HeteroscedasticGaussian(0.05)
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(2, 12), nn.Tanh(), nn.Linear(12, 2)).double()
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(100):
+        optimiser.zero_grad()
+        likelihood.negative_log(model(twice[0]), twice[1]).mean().backward()
+        optimiser.step()
+    posterior = dims.fit(model, twice, likelihood, progress=False)
+    draws = dims.Draws.from_parameters(posterior.surface, posterior.map_parameters[None])
+    nll = draws.predict(new_x).metrics(new_y)["ensemble"]["nll"]
+    constant = torch.distributions.Normal(y.mean(), y.std()).log_prob(new_y)
+    assert nll < -float(constant.mean())

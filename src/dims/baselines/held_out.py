@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dims.model.copies import equal_rows, parts_of
 from dims.model.likelihoods import Likelihood
 from dims.model.shapes import RowScalars
 from dims.model.training_data import TrainingData, slice_inputs
@@ -37,14 +38,14 @@ def check_fraction(fraction: Any, points: int) -> int:
 
 
 def split(data: TrainingData, count: int, seed: int) -> tuple[TrainingData, TrainingData]:
-    """The rows to train on, and `count` rows by chance that are held out."""
+    """The rows to train on, and `count` rows by chance that are held out, copies with them."""
     order = torch.randperm(len(data.targets), generator=torch.Generator().manual_seed(seed))
-    parts = order[count:].sort().values, order[:count].sort().values
-    kept, held = (
-        TrainingData(slice_inputs(data.inputs, part), data.targets[part])
-        for part in (part.to(data.targets.device) for part in parts)
+    held, kept = parts_of(order, [count], equal_rows(*data))
+    chosen = (part.sort().values.to(data.targets.device) for part in (kept, held))
+    known, unseen = (
+        TrainingData(slice_inputs(data.inputs, part), data.targets[part]) for part in chosen
     )
-    return kept, held
+    return known, unseen
 
 
 def member_nll(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> Tensor:

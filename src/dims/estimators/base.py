@@ -21,6 +21,7 @@ from dims.estimators.given import Checked, Trained
 from dims.estimators.network import untrained
 from dims.estimators.own_words import in_words_of_estimators
 from dims.estimators.refused import refuse
+from dims.model.copies import equal_rows
 from dims.model.likelihoods import Likelihood, resolve_likelihood
 from dims.model.shapes import check_integer, check_positive
 from dims.model.training import Training
@@ -245,7 +246,8 @@ class DimsEstimator(BaseEstimator):
         generator = torch.Generator().manual_seed(first_seed)
         network = untrained(self, given.features, given.outputs, generator)
         inputs, answers = torch.tensor(given.features), torch.tensor(given.targets)
-        rows = split_rows(len(inputs), self.validation_fraction, split_seed)
+        copies = equal_rows(inputs, answers)
+        rows = split_rows(len(inputs), self.validation_fraction, split_seed, copies)
         self._train(network, inputs, answers, resolve_likelihood(given.task, given.outputs), rows)
         kept = torch.cat([rows.training, rows.length])
         unseen = (inputs[rows.judging], answers[rows.judging]) if len(rows.judging) else None

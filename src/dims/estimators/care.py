@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from dims.baselines.row_scores import error_rows, nll_rows
 from dims.errors import WorseThanBaselineWarning
+from dims.model.copies import parts_of
 from dims.model.likelihoods import Likelihood
 from dims.model.training import Training, train
 from dims.sampling.draws import Draws
@@ -42,14 +43,18 @@ class Rows(NamedTuple):
     judging: Tensor
 
 
-def split_rows(points: int, fraction: float, seed: int) -> Rows:
-    """Half of the fraction for each purpose; nothing is held out where there are too few rows."""
+def split_rows(points: int, fraction: float, seed: int, copies: Tensor | None = None) -> Rows:
+    """Half of the fraction for each purpose; nothing is held out where there are too few rows.
+
+    Rows that are copies of each other (`equal_rows`) serve the same purpose.
+    """
     each = round(0.5 * fraction * points)
     if each < FEWEST_HELD_OUT:
         nothing = torch.empty(0, dtype=torch.int64)
         return Rows(torch.arange(points), nothing, nothing)
     order = torch.randperm(points, generator=torch.Generator().manual_seed(seed))
-    return Rows(order[2 * each :], order[:each], order[each : 2 * each])
+    length, judging, training = parts_of(order, [each, each], copies)
+    return Rows(training, length, judging)
 
 
 def train_for_best_length(

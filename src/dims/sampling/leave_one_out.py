@@ -12,6 +12,8 @@ It is exact for Bayesian linear regression. Without a Gaussian noise the score o
 mean of that and of log p(yᵢ|E f₋ᵢ): an average over f₋ᵢ hides that the minimum itself is
 overconfident. K. Rahnama Rad and A. Maleki, "A scalable estimate of
 the out-of-sample prediction error via approximate leave-one-out cross-validation", 2020.
+
+A point that stands m times in the data is left out with its copies: m·gᵢ and m·Λᵢ.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from dims.curvature import Curvature, Precision
 from dims.curvature.products import jacobian_of_points
 from dims.curvature.small_matrices import symmetric_eigen
+from dims.model.copies import equal_rows, group_sizes
 from dims.model.likelihoods import Gaussian
 from dims.model.likelihoods.per_output import GaussianPerOutput
 from dims.model.shapes import Vector
@@ -103,7 +106,9 @@ def _left_out(surface: LossSurface, theta: Vector, precision: Precision) -> Iter
     # Jᵢ and P⁻¹·Jᵢᵀ live side by side, in float64.
     held = surface.outputs * (4 * 8 * surface.size + surface.bytes_per_point)
     step = stride * max(1, int(surface.memory_budget // held))
+    copies = group_sizes(equal_rows(*surface.data), surface.points).to(surface.vector.device)
     for inputs, targets in surface.work.chunks(step):
+        here, copies = copies[: len(targets) : stride], copies[len(targets) :]
         some, targets = slice_inputs(inputs, slice(None, None, stride)), targets[::stride]
         with sdpa_kernel(SDPBackend.MATH):
             jacobians, outputs = jacobian(theta.detach(), some)
@@ -111,12 +116,13 @@ def _left_out(surface: LossSurface, theta: Vector, precision: Precision) -> Iter
         rows = jacobians.double().flatten(0, 1)
         solved = precision.solve(rows.to(precision.dtype)).double().view(jacobians.shape)
         inside = jacobians.double() @ solved.mT  # S
-        root = _square_root(surface.likelihood_scale * weight)
+        scale = surface.likelihood_scale * here.double().unsqueeze(-1)
+        root = _square_root(scale.unsqueeze(-1) * weight)
         leverage, vectors = symmetric_eigen(root @ inside @ root)
         shrunk = 1 - leverage.clamp(0, LARGEST_LEVERAGE)
         reach = inside @ root @ vectors
         spread = inside + (reach / shrunk.unsqueeze(-2)) @ reach.mT
-        slope = surface.likelihood_scale * _slope(surface, outputs, targets).double()
+        slope = scale * _slope(surface, outputs, targets).double()
         mean = outputs.double() + (spread @ slope.unsqueeze(-1)).squeeze(-1)
         # The scale of the loss is a unit, not a property of the model.
         yield _LeftOut(mean, surface.loss_scale * spread, weight, targets)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from dims.errors import TableError, TableWarning
 from dims.estimators.tables.cells import common_unit, parse_numbers
@@ -28,8 +29,10 @@ from dims.estimators.tables.reading import (
     shown,
     some_names,
 )
+from dims.estimators.tables.repeated import note_on_copies, repeated_rows
 from dims.estimators.tables.signs import with_its_decimal_sign
 from dims.estimators.tables.spelling import did_you_mean
+from dims.model.copies import parts_of
 from dims.prediction.showing import Shown
 
 __all__ = ["Table", "read", "read_inputs"]
@@ -78,6 +81,8 @@ class Table(Shown):
     def split(self, fraction: float, seed: int = 0) -> tuple[Table, Table]:
         """Random rows to learn from, and others to evaluate by; every class keeps a row to learn.
 
+        Rows that are copies of each other stay together.
+
         Args:
             fraction: Part of the rows that is held out.
             seed: Of the choice.
@@ -89,8 +94,9 @@ class Table(Shown):
             TableError: One of the two would be empty.
         """
         held = np.zeros(len(self), dtype=bool)
-        order = np.random.RandomState(seed).permutation(len(self))
-        held[order[: round(fraction * len(self))]] = True
+        order = torch.from_numpy(np.random.RandomState(seed).permutation(len(self)))
+        count = round(fraction * len(self))
+        held[parts_of(order, [count], repeated_rows(self.inputs, self.target))[0]] = True
         if self.target.dtype == object:
             for label in set(self.target) - set(self.target[~held]):
                 held[np.flatnonzero(self.target == label)[0]] = False
@@ -186,6 +192,8 @@ def read(
         raise TableError(f"COLUMNS: {wrong[0]}")
     cells = text.cells.drop(columns=target)
     kept = (inputs[known], answers[known], text.lines[known], cells[known])
+    copies = note_on_copies(*kept[:3])
+    notes += [copies] if copies else []
     return Table(*kept, text.format, notes, target)
 
 
