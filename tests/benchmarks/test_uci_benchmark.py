@@ -254,6 +254,7 @@ def test_paper_networks_are_trained_as_one_alone(tmp_path: Path) -> None:
     assert float(loss) < 1.5  # the frequencies of the classes have 1.5
 
 
+@pytest.mark.data
 def test_pages_have_the_tables_of_the_finished_splits() -> None:
     text = uci_page.PAGE.read_text(encoding="utf-8") + uci_page.README.read_text(encoding="utf-8")
     for place, content in {**uci_page.contents(), "README": uci_page.readme()}.items():
