@@ -79,6 +79,21 @@ def test_each_output_has_its_own_noise() -> None:
     assert found.nll("network").value == pytest.approx(-float(own))
 
 
+def test_members_of_the_ensemble_have_a_noise_for_each_output() -> None:
+    found = compared(overfitted(2), outputs=2, methods=("deep_ensemble",), members=2)
+    (xv, yv), (xt, yt) = part(1, 40, 2), part(2, 200, 2)
+    members = dims.train_ensemble(
+        overfitted(2), part(0, 16, 2), "regression", 2, validation=(xv, yv), seed=0, progress=False
+    )
+    with torch.no_grad():
+        known, fresh = (members.surface.predict(members.parameters, x) for x in (xv, xt))
+    sizes = (known - yv).square().mean((0, 1)).sqrt()
+    assert sizes[0] > 1.5 * sizes[1]
+    own = torch.distributions.Normal(fresh, sizes).log_prob(yt).sum(-1)
+    nll = -(own.logsumexp(0) - torch.tensor(2.0).log()).mean()
+    assert found.nll("deep_ensemble").value == pytest.approx(float(nll))
+
+
 def test_a_noise_that_was_given_stays_and_units_are_told() -> None:
     how = {"likelihood": dims.Gaussian(0.2), "methods": (), "target_scale": 1500.0}
     found = compared(overfitted(), **how)

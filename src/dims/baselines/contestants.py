@@ -83,9 +83,13 @@ class Contest:
         """From new first weights; a module in training mode draws them by `reset_parameters`."""
         fresh = copy.deepcopy(self.model)
         options: dict[str, Any] = {"validation": self.validation, "seed": self.seed}
-        return train_ensemble(
+        made = train_ensemble(
             fresh, self.data, self.likelihood, self.members, progress=False, **options
         )
+        if not self.open_noise or self.surface.outputs == 1:
+            return made
+        noisy = self._noisy(made.parameters)  # for each output its own, as all methods have
+        return replace(made, surface=made.surface.with_settings(likelihood=noisy))
 
     def dims(self) -> Draws:
         """Prior and noise at a minimum; weights of the network and of times by held-out rows."""
