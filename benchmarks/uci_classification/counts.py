@@ -80,13 +80,27 @@ def have(splits: Splits, answer: str) -> bool:
 
 
 def mean_ranks(sets: Sequence[Splits], names: Sequence[str]) -> str:
-    """By mean NLL on each set: 1 is best."""
-    ranks: dict[str, list[int]] = {name: [] for name in names}
-    for splits in sets:
-        ordered = sorted(names, key=lambda name: mean(splits, name, "nll"))
-        for place, name in enumerate(ordered, 1):
-            ranks[name].append(place)
-    return ", ".join(f"{name} {statistics.fmean(ranks[name]):.2f}" for name in names)
+    """By mean NLL on each set, and by NLL on each split: 1 is best."""
+    by_set = [_ranks([mean(splits, name, "nll") for name in names]) for splits in sets]
+    by_split = [
+        [
+            statistics.fmean(ranks)
+            for ranks in zip(
+                *(_ranks([split["scores"][name]["nll"] for name in names]) for split in splits),
+                strict=True,
+            )
+        ]
+        for splits in sets
+    ]
+    columns = zip(names, zip(*by_set, strict=True), zip(*by_split, strict=True), strict=True)
+    shown = [(name, statistics.fmean(a), statistics.fmean(b)) for name, a, b in columns]
+    single = ", ".join(f"{rank:.2f}" for _, _, rank in shown)
+    means = "; ".join(f"{name} {rank:.2f}" for name, rank, _ in shown)
+    return f"{means} (single splits: {single})"
+
+
+def _ranks(values: Sequence[float]) -> list[int]:
+    return [1 + sum(other < value for other in values) for value in values]
 
 
 def mean(splits: Splits, answer: str, score: str) -> float:

@@ -18,6 +18,7 @@ from dims_paper.datasets.uci import load_uci
 from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import DISTANCE, far_inputs
 from uci_classification.counts import counts as classification_counts
+from uci_classification.counts import mean_ranks
 from uci_classification.differences import table as differences
 from uci_classification.dropout import dropout_table
 from uci_classification.networks import paper_network, train_paper_networks
@@ -219,9 +220,9 @@ def test_answers_are_ranked_beside_the_ensemble_that_learns_as_much(tmp_path: Pa
     write_splits(tmp_path / "vehicle_paper", 2, scores | {"held out": 0.5})
     shown = differences(tmp_path, ()).splitlines()
     ranks = [line for line in shown if line.startswith("Mean rank")]
-    assert ranks[0].endswith("network 3.00, ensemble 2.00, default 1.00")
-    assert ranks[1].endswith("network, held out 3.00, ensemble, held out 1.50, held out 1.50")
-    assert ranks[2].endswith("network, held out 3.00, ensemble, trained again 1.50, held out 1.50")
+    assert "network 3.00; ensemble 2.00; default 1.00 (" in ranks[0]
+    assert "network, held out 3.00; ensemble, held out 1.50; held out 1.50 (" in ranks[1]
+    assert "network, held out 3.00; ensemble, trained again 1.50; held out 1.50 (" in ranks[2]
     assert "held out: NLL at most that of the ensemble trained again on 1 of 2" in shown
     assert "held out: -0.145 in mean NLL by learning these rows, lower on 2 of 2" in shown
     rows = [line for line in shown if "| 0.25 | 3.00 |" in line]
@@ -259,3 +260,14 @@ def test_pages_have_the_tables_of_the_finished_splits() -> None:
     text = uci_page.PAGE.read_text(encoding="utf-8") + uci_page.README.read_text(encoding="utf-8")
     for place, content in {**uci_page.contents(), "README": uci_page.readme()}.items():
         assert f"<!-- begin: {place} -->\n{content}\n<!-- end: {place} -->" in text, place
+
+
+def test_ranks_are_those_of_the_means_and_of_single_splits() -> None:
+    def split(*nll: float) -> dict[str, Any]:
+        return {"scores": {name: {"nll": v} for name, v in zip("abc", nll, strict=True)}}
+
+    first = [split(1, 2, 3), split(1, 2, 3), split(9, 2, 3)]  # a has the worst mean
+    second = [split(1, 1, 0)]  # a and b are equal
+    assert mean_ranks([first, second], "abc") == (
+        "a 2.50; b 1.50; c 1.50 (single splits: 1.83, 1.83, 1.83)"
+    )
