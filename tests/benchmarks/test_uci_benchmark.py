@@ -167,7 +167,7 @@ def test_mc_dropout_has_a_table_of_its_own() -> None:
     results = {("a", "paper"): splits(0.95), ("b", "paper"): splits(0.85)}
     shown = dropout_table(results | {("b", "ordinary"): splits(0.0)})
     assert "| b | 2 | 1.000 | 0.850 | 0.800 | 0.900 | -0.150 ± 0.100 | 0.60, 0.50 |" in shown
-    assert "network 4.00, mc dropout 2.50, ensemble 1.00, default 2.50" in shown
+    assert "network 4.00; mc dropout 2.50; ensemble 1.00; default 2.50 (" in shown
     assert "at most that of MC dropout on 1 of 2, AUROC at least its in 2 of 4" in shown
     assert dropout_table({}) == "no results yet"
 
