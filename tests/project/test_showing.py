@@ -43,7 +43,12 @@ def shown(posterior) -> dict[str, object]:
         "regression": draws.predict(random_inputs(5, 3)),
         "classification": made.predict(random_inputs(7, 3)),
         "positions": dims.PositionPredictive(torch.randn(2, 3, 4, 2).log_softmax(-1)),
+        "ordinal": dims.OrdinalPredictive(torch.randn(2, 3, 4).log_softmax(-1)),
+        "poisson": dims.DistributionPredictive(
+            torch.distributions.Poisson(torch.ones(2, 3)), lambda targets: targets
+        ),
         "surface": surface,
+        "data": surface.data,
         "function": dims.Surface(torch.linalg.norm),
         "curvature": posterior.curvature,
         "precision": posterior.curvature.precision_for(surface),
@@ -66,6 +71,9 @@ EXPECTED = {
     "regression": r"RegressionPredictive\(draws=4, points=5, outputs=1\)",
     "classification": r"ClassificationPredictive\(draws=2, points=7, outputs=2\)",
     "positions": r"PositionPredictive\(draws=2, points=3, outputs=8\)",
+    "ordinal": r"OrdinalPredictive\(draws=2, points=3, outputs=4\)",
+    "poisson": r"DistributionPredictive\(draws=2, points=3, outputs=1\)",
+    "data": r"TrainingData\(points=12, inputs=float\[3\], targets=float\[1\]\)",
     "surface": r"LossSurface\(parameters=\d+, points=12, likelihood=.*, prior_precision=0.5\)",
     "function": r"Surface\(function=.*norm\)",
     "curvature": r"FullCurvature\(parameters=\d+, dtype=torch.float\d\d\)",
@@ -111,7 +119,7 @@ SETTINGS = {
 }
 # What nobody prints: contracts that others implement, and the state of a solver.
 NOT_PRINTED = {"Friction", "Likelihood", "Predictive", "RowState", "Sampler", "Solver"}
-SHOWN_ELSEWHERE = {"Comparison", "Status", "DistributionPredictive", "OrdinalPredictive"}
+SHOWN_ELSEWHERE = {"Comparison", "Status"}
 
 
 @pytest.mark.parametrize("name", EXPECTED)

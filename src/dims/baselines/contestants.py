@@ -89,6 +89,7 @@ class Contest:
         if not self.open_noise or self.surface.outputs == 1:
             return made
         noisy = self._noisy(made.parameters)  # for each output its own, as all methods have
+        assert isinstance(made.surface, LossSurface)
         return replace(made, surface=made.surface.with_settings(likelihood=noisy))
 
     def dims(self) -> Draws:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from dims.model.arrays import as_arrays
 from dims.model.checks_data import warn_of_random_data
+from dims.prediction.showing import Shown
 
 __all__ = ["Inputs", "TrainingData", "call_module", "check_finite", "collect"]
 __all__ += ["describe_inputs", "input_length", "logits_of", "map_inputs", "module_arguments"]
@@ -24,8 +25,24 @@ Inputs = Tensor | list[Any] | tuple[Any, ...] | dict[str, Any]
 
 
 class TrainingData(NamedTuple):
+    """Inputs and targets of all points, and what a person sees who prints them."""
+
     inputs: Inputs
     targets: Tensor
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "points": len(self.targets),
+            "inputs": describe_inputs(self.inputs),
+            "targets": describe_inputs(self.targets),
+        }
+
+    # A named tuple has no other base.
+    def __repr__(self) -> str:
+        return Shown.__repr__(cast("Shown", self))
+
+    def _repr_html_(self) -> str:
+        return Shown._repr_html_(cast("Shown", self))
 
     def chunks(self, size: int) -> Iterator[tuple[Inputs, Tensor]]:
         """The points in order, at most `size` at a time, in parts as equal as can be: a compiled
