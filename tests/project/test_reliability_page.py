@@ -23,6 +23,7 @@ def row(fault: str) -> str:
 def test_kills_of_one_process():
     record = measured("kills")
     killed, ended = record["kill -9"], record["SIGTERM"]
+    assert (killed["kills"], ended["kills"]) >= (50, 20)
     assert all(series["runs_with_equal_files"] == series["runs"] for series in (killed, ended))
     moments = f"{killed['kills']} kills at random times of {killed['runs']} runs"
     assert moments in row("kill −9, this process")
@@ -44,7 +45,7 @@ def test_faults_of_a_cluster():
         assert equal == runs
         assert all(len(run) == record["chunks"] for run in fault["node_of_each_chunk"])
         assert len(fault["chunks_of_each_node"]) >= 2
-    assert nodes["kills_of_nodes_at_work"] == nodes["kills"]
+    assert nodes["kills_of_nodes_at_work"] == nodes["kills"] >= 10
     killed = f"{nodes['kills']} nodes killed at random times, each with a chunk begun"
     assert killed in row("kill −9, a Ray node")
     chunks = ", ".join(str(n) for n in nodes["chunks_of_each_node"].values())
@@ -66,7 +67,9 @@ def test_the_hour_of_lenet():
     assert record["same_bytes"]
     assert record["failed"] == 0
     assert min(used) == max(used)
+    assert {entry["open_files"] for entry in rounds} == {record["last_third"]["open_files"]}
     first, last = (record[f"{third}_third"]["cpu_seconds_a_draw"] for third in ("first", "last"))
+    assert last < 1.1 * first
     for said in (
         f"{len(rounds)} runs of two draws",
         f"in {record['minutes']:.0f} minutes: {record['draws']} draws",

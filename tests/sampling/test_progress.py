@@ -62,12 +62,20 @@ def test_what_is_soon_done_and_what_is_silent_writes_nothing(capsys, monkeypatch
 
 
 @pytest.mark.usefixtures("_at_once")
-def test_curvature_tuning_and_refining_report_too(capsys):
+@pytest.mark.parametrize(
+    ("how", "stages"),
+    [
+        ({"refine": True, "tune": True}, ["curvature", "tuning prior and noise", "refining θ*"]),
+        ({}, ["tuning prior and noise"]),  # the default has the curvature of each candidate
+    ],
+    ids=["at θ*", "at minima"],
+)
+def test_curvature_tuning_and_refining_report_too(capsys, how, stages):
     x = torch.linspace(-1, 1, 10).unsqueeze(-1)
     torch.manual_seed(0)
-    dims.fit(torch.nn.Linear(1, 1), (x, x.sin()), "regression", refine=True, tune=True)
+    dims.fit(torch.nn.Linear(1, 1), (x, x.sin()), "regression", **how)
     told = capsys.readouterr().err
-    for label in ("curvature", "tuning prior and noise", "refining θ*"):
+    for label in stages:
         assert f"dims: {label}, 0 s so far" in told
 
 

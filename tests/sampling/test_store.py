@@ -16,6 +16,7 @@ from torch import nn
 
 import dims
 from dims.sampling.engine import Work
+from dims.sampling.store import differences
 from dims.sampling.store.chunks import failed_rows
 
 COUNT, CHUNK = 7, 3
@@ -301,3 +302,16 @@ def test_a_run_goes_on_with_the_threads_it_was_begun_with(posterior, finished):
     torch.set_num_threads(before)
     assert_same(again, draws)
     assert json.loads((store / "manifest.json").read_text()) == manifest
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [("a" * 60 + "x" + "b" * 60, "a" * 60 + "y" + "b" * 60), ([0.1] * 30, [0.1] * 29)],
+    ids=["text", "numbers"],
+)
+def test_long_values_are_told_from_where_they_differ(there, here):
+    (told,) = dict(differences._differences("note", there, here)).values()
+    one, other = told.removeprefix("note is ").removesuffix(" here").split(" there and ")
+    assert one != other
+    assert all(len(value) < 45 for value in (one, other))
+    assert one.startswith("…")
