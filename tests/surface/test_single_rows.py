@@ -143,3 +143,15 @@ def test_wide_convolutions_and_layout() -> None:
     assert channels_last(images).is_contiguous(memory_format=torch.channels_last)
     table = torch.zeros(2, 3)
     assert channels_last(table) is table
+
+
+def test_another_likelihood_enters_gradients_of_single_rows():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1).double()
+    data = torch.randn(12, 3).double(), torch.randn(12, 1).double()
+    surface = dims.LossSurface(model, data, dims.Gaussian(1.0)).with_single_rows()
+    thetas = torch.randn(2, surface.size).double()
+    changed = surface.with_settings(likelihood=dims.Gaussian(0.1))
+    expected = dims.LossSurface(model, data, dims.Gaussian(0.1)).value_and_grad(thetas)
+    for found, other in zip(changed.value_and_grad(thetas), expected, strict=True):
+        torch.testing.assert_close(found, other)

@@ -20,7 +20,7 @@ from dims.model.torch_support.activations import with_cheap_gelu
 from dims.model.torch_support.compiling import compile_first
 from dims.model.torch_support.memory import Chunks, measure_bytes_per_point
 from dims.model.torch_support.tf32 import warn_of_tf32
-from dims.model.training_data import Inputs, collect, describe_inputs, slice_inputs
+from dims.model.training_data import Inputs, collect, describe_inputs
 from dims.prediction.showing import Shown
 from dims.surface.base import BaseSurface, grad_and_hvp_of
 from dims.surface.features import cache_features
@@ -88,8 +88,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         check_terms(self.likelihood, outputs, targets[: len(outputs)])
         check_function(model, self, self.data)
         self.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
-        usual = self.points / passes_of(data)
-        tempered = usual if effective_points is None else effective_points
+        tempered = self.points / passes_of(data) if effective_points is None else effective_points
         self.effective_points = check_positive("effective_points", tempered)
         self.loss_scale = check_positive("loss_scale", loss_scale)
         # The training data as the motion sees it, and the network from there to the outputs.
@@ -98,9 +97,8 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         self._module_for_gradients = with_cheap_gelu(self.head)
         if self.one_by_one:
             self._take_rows_apart("float32", compiled=False)
-        self._chunks = Chunks.on(
-            self.vector.device, self.memory_budget, self._measure_bytes_per_point()
-        )
+        needed = self._measure_bytes_per_point()
+        self._chunks = Chunks.on(self.vector.device, self.memory_budget, needed)
         if not self.value(self.vector.initial.unsqueeze(0)).isfinite().all():
             raise ValueError(
                 "model: the loss on the training data is NaN or infinite; look for outputs that "
@@ -142,9 +140,17 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         other = copy.copy(self)
         if likelihood is not None:
             other.likelihood = likelihood
+            other.renew_gradient()
         if prior_precision is not None:
             other.prior_precision = check_prior(prior_precision, self.size, self.vector.initial)
         return other
+
+    def renew_gradient(self) -> None:
+        """One that is compiled, or of single rows, has the likelihood of another surface inside."""
+        self.__dict__.pop("_data_gradient", None)
+        self.compiled = False
+        if self.one_by_one:
+            self._take_rows_apart(*self._apart)
 
     def value(self, thetas: RowVectors) -> RowScalars:
         self._check_thetas(thetas)
@@ -197,7 +203,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         return other
 
     def _take_rows_apart(self, precision: str, compiled: bool) -> None:
-        self.one_by_one, self._precision = True, precision
+        self.one_by_one, self._apart = True, (precision, compiled)
         if self.vector.device.type == "cuda":
             self.work = self.work._replace(inputs=channels_last(self.work.inputs))
         single = SingleRows(self, self._module_for_gradients, precision, compiled)
@@ -205,7 +211,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
 
     def with_compiled_gradient(self) -> LossSurface:
         if self.one_by_one:
-            return self.with_single_rows(self._precision, compile=True)
+            return self.with_single_rows(self._apart[0], compile=True)
         other = copy.copy(self)
         pair = self._traceable_gradient, self._data_gradient
         other._data_gradient = compile_first(self.vector.device, *pair)  # type: ignore[method-assign]
@@ -241,8 +247,7 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
         self._check_thetas(thetas)
         check_vectors(thetas, vectors)
         thetas = thetas.detach()
-        gradients = self._prior_gradient(thetas)
-        products = self._prior_gradient(vectors)
+        gradients, products = self._prior_gradient(thetas), self._prior_gradient(vectors)
         chunks = replace(self._chunks, bytes_per_point=PRODUCT_COST * self.bytes_per_point)
         for rows in chunks.rows(len(thetas), self.points):
             leaf = thetas[rows].clone().requires_grad_()
@@ -268,10 +273,11 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
 
     def _check_thetas(self, thetas: Tensor) -> None:
         self._check_size(thetas)
-        if thetas.dtype != self.vector.dtype or thetas.device != self.vector.device:
+        given, own = ((x.dtype, x.device) for x in (thetas, self.vector))
+        if given != own:
             raise TypeError(
-                f"thetas: {thetas.dtype} on {thetas.device}, the model has {self.vector.dtype} on "
-                f"{self.vector.device}; convert one of them"
+                f"thetas: {given[0]} on {given[1]}, the model has {own[0]} on {own[1]}; convert "
+                "one of them"
             )
 
     def _data_term(self, thetas: Tensor, inputs: Inputs, targets: Tensor) -> Tensor:
@@ -289,7 +295,6 @@ class LossSurface(Shown, BatchedNetwork, BaseSurface):
     def _measure_bytes_per_point(self) -> int:
         def one_row(points: int) -> None:
             leaf = self.vector.initial.unsqueeze(0).clone().requires_grad_()
-            targets = self.data.targets[[0] * points]
-            self._data_term(leaf, slice_inputs(self.work.inputs, [0] * points), targets)
+            self._data_term(leaf, *self.work.part([0] * points))
 
         return measure_bytes_per_point(one_row)
