@@ -14,7 +14,7 @@ from torch import Tensor
 from dims.model.copies import equal_rows, parts_of
 from dims.model.likelihoods import Likelihood
 from dims.model.shapes import RowScalars
-from dims.model.training_data import TrainingData, slice_inputs
+from dims.model.training_data import TrainingData
 from dims.prediction.predictive import log_density
 from dims.sampling.draws.unseen import collect_unseen
 
@@ -42,9 +42,7 @@ def split(data: TrainingData, count: int, seed: int) -> tuple[TrainingData, Trai
     order = torch.randperm(len(data.targets), generator=torch.Generator().manual_seed(seed))
     held, kept = parts_of(order, [count], equal_rows(*data))
     chosen = (part.sort().values.to(data.targets.device) for part in (kept, held))
-    known, unseen = (
-        TrainingData(slice_inputs(data.inputs, part), data.targets[part]) for part in chosen
-    )
+    known, unseen = (data.part(part) for part in chosen)
     return known, unseen
 
 

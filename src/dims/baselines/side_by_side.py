@@ -226,7 +226,7 @@ def can_batch(surface: LossSurface, thetas: RowVectors) -> bool:
     of its inputs, for instance.
     """
     points = torch.arange(2, device=thetas.device).remainder(surface.points).expand(2, -1)
-    few = slice_inputs(surface.data.inputs, points), surface.data.targets[points]
+    few = surface.data.part(points)
     leaf = thetas[[0, -1]].detach().requires_grad_()
     try:
         with seeded(0), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):

@@ -85,7 +85,7 @@ def check_function(model: nn.Module, network: BatchedNetwork, data: TrainingData
     total = len(data.targets)
     rows = torch.linspace(0, total - 1, min(POINTS, total)).round().long()
     rows = rows.to(data.targets.device)
-    inputs, targets = slice_inputs(data.inputs, rows), data.targets[rows]
+    inputs, targets = data.part(rows)
     tensors = network.vector.unflatten(network.vector.initial)
     with torch.no_grad():
         outputs = _without_random_numbers(network, tensors, inputs)

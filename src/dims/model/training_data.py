@@ -44,14 +44,17 @@ class TrainingData(NamedTuple):
     def _repr_html_(self) -> str:
         return Shown._repr_html_(cast("Shown", self))
 
-    def chunks(self, size: int) -> Iterator[tuple[Inputs, Tensor]]:
+    def chunks(self, size: int) -> Iterator[TrainingData]:
         """The points in order, at most `size` at a time, in parts as equal as can be: a compiled
         gradient is compiled for every size anew."""
         parts = math.ceil(len(self.targets) / size)
         size = math.ceil(len(self.targets) / parts)
         for start in range(0, len(self.targets), size):
-            part = slice(start, start + size)
-            yield slice_inputs(self.inputs, part), self.targets[part]
+            yield self.part(slice(start, start + size))
+
+    def part(self, points: slice | list[int] | Tensor) -> TrainingData:
+        """Some of the points."""
+        return TrainingData(slice_inputs(self.inputs, points), self.targets[points])
 
     def with_rows(self, more: TrainingData) -> TrainingData:
         """These points, and others after them."""

@@ -28,6 +28,8 @@ class Candidate:
         leave_one_out: Σᵢ log p(yᵢ | the other points) there; NaN where only the evidence chooses.
         gradient_norm: Of the loss there; it shows how far the walk came.
         evaluations: Gradients and Hessian-vector products of the walk.
+        left_out_points: Mean log p of points that were really left out, where they checked a
+            choice; else NaN.
     """
 
     prior_precision: float | Tensor
@@ -36,6 +38,7 @@ class Candidate:
     gradient_norm: float
     evaluations: int
     leave_one_out: float = math.nan
+    left_out_points: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,13 @@ class Minimum:
     theta: Vector
     curvature: Curvature
     left_out: Tensor | None
+
+    def checked(self, left_out_points: float, evaluations: int) -> Minimum:
+        """The same, with what points that were really left out say, and what that took."""
+        known = self.candidate
+        evaluations += known.evaluations
+        known = replace(known, left_out_points=left_out_points, evaluations=evaluations)
+        return replace(self, candidate=known)
 
 
 def minimum_of(

@@ -48,6 +48,7 @@ from dims.sampling.evidence_minimum import (
 )
 from dims.sampling.gauss_newton import MOST_STEPS as WALK_STEPS
 from dims.sampling.gauss_newton import FitAt
+from dims.sampling.left_out import checked, needs_check
 from dims.surface.loss import LossSurface
 
 __all__ = ["tune_at_minima"]
@@ -85,8 +86,7 @@ def tune_at_minima(
 
     The search for the best evidence starts from that at θ* and goes outwards; each candidate starts
     from its neighbour. That by leaving out starts from a strong prior, and each candidate from θ*.
-    A side ends 3 nats below the best. Groups ("layer", "tensor") start from the scalar choice and
-    climb by what the evidence at their minimum wants next.
+    Groups ("layer", "tensor") climb from the scalar choice by what the evidence there wants next.
 
     Args:
         surface: The loss surface with its likelihood.
@@ -96,7 +96,7 @@ def tune_at_minima(
         tune_noise: Whether σ is open.
         score: What candidates are compared by, a field of `Candidate`.
         cautious: Take the strongest prior whose leave-one-out score is not worse than the best by
-            more than a standard error.
+            more than a standard error; where that score may mislead, check it (`left_out`).
 
     Returns:
         The search with its curve, and the best candidate with its minimum.
@@ -104,18 +104,19 @@ def tune_at_minima(
     began = time.perf_counter()
     search = _Search(surface, fit_at, prior, tune_noise, score)
     places = search.scan(theta)
-    best = places[chosen(places, score, cautious)]
-    minima = [places[place] for place in sorted(places)]
-    top = chosen(places, score, cautious=False)
-    converged = not search.is_open or min(places) < top < max(places)
+    place = chosen(places, score, cautious)
+    if cautious and search.by_leaving_out and search.is_open and needs_check(surface):
+        place, places = checked(places, place, theta, search.fit_at, FEW_STEPS)
+    best = places[place]
+    minima = [places[each] for each in sorted(places)]
+    converged = not search.is_open or min(places) < chosen(places, score, False) < max(places)
     if prior in ("layer", "tensor"):
         groups = search.groups(best, score)
         best, minima = groups[-1], [*minima, *groups[1:]]
     if cautious and search.open_noise and search.open_prior:
         best = with_predictive_noise(best)
         minima.append(best)
-    candidates = tuple(minimum.candidate for minimum in minima)
-    winner = best.candidate
+    candidates, winner = tuple(minimum.candidate for minimum in minima), best.candidate
     path = EvidencePath(
         winner.prior_precision,
         winner.noise_std,
@@ -278,14 +279,13 @@ class _Search:
         return given.new_tensor(math.exp(place) / sigma**2), sigma
 
     def _walked(self, theta: Vector, delta: Tensor, sigma: float | None) -> Minimum:
-        profile = self.open_prior and self.open_noise
-        fit_at, left_out = self.fit_at, self.by_leaving_out
+        profile, left_out = self.open_prior and self.open_noise, self.by_leaving_out
         steps = FEW_STEPS if left_out else WALK_STEPS
-        return minimum_of(self.surface, theta, delta, sigma, fit_at, profile, left_out, steps)
+        return minimum_of(self.surface, theta, delta, sigma, self.fit_at, profile, left_out, steps)
 
 
 def _log_ratio(wanted: EvidenceFit, here: Minimum) -> Tensor:
-    """How far log δσ² of each parameter is from what the evidence at a fixed θ wants, (K,)."""
+    """How far log δσ² of each parameter, (K,), is from what the evidence at a fixed θ wants."""
     precision = torch.as_tensor(wanted.prior_precision).double().to(here.theta.device)
     noise = (wanted.noise_std or 1.0) / (here.candidate.noise_std or 1.0)
     change = precision.log() - here.surface.prior_precision.double().log() + 2 * math.log(noise)

@@ -96,7 +96,6 @@ def _choice(posterior: Posterior) -> dict[str, Any]:
     if evidence is None:
         return {"chosen": "given", "curve": []}
     if isinstance(evidence, EvidencePath):
-        best = max(evidence.candidates, key=lambda c: getattr(c, evidence.chosen_by))
         curve = [
             {
                 "prior_precision": _plain(
@@ -109,7 +108,8 @@ def _choice(posterior: Posterior) -> dict[str, Any]:
                 "leave_one_out": _plain(c.leave_one_out),
                 "gradient_norm": _plain(c.gradient_norm),
                 "evaluations": c.evaluations,
-                "chosen": c is best,
+                "left_out_points": _plain(c.left_out_points),
+                "chosen": c.prior_precision is evidence.prior_precision,
             }
             for c in evidence.candidates
         ]

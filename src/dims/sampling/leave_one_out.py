@@ -14,6 +14,9 @@ overconfident. K. Rahnama Rad and A. Maleki, "A scalable estimate of
 the out-of-sample prediction error via approximate leave-one-out cross-validation", 2020.
 
 A point that stands m times in the data is left out with its copies: m·gᵢ and m·Λᵢ.
+
+One Newton step is far too short where a network would go elsewhere without the point; `left_out`
+checks what was chosen by these scores with points that are really left out.
 """
 
 from __future__ import annotations
@@ -33,10 +36,10 @@ from dims.model.copies import equal_rows, group_sizes
 from dims.model.likelihoods import Gaussian
 from dims.model.likelihoods.per_output import GaussianPerOutput
 from dims.model.shapes import Vector
-from dims.model.training_data import slice_inputs
+from dims.model.training_data import TrainingData
 from dims.surface.loss import LossSurface
 
-__all__ = ["LeaveOneOut", "leave_one_out"]
+__all__ = ["LeaveOneOut", "leave_one_out", "unseen_scores"]
 
 SAMPLES = 64  # of f₋ᵢ, the same normal numbers for all candidates
 LARGEST_LEVERAGE = 0.95  # beyond, one Newton step amplifies rounding and what a walk has left
@@ -81,17 +84,29 @@ def leave_one_out(
     Returns:
         The score, and the factor on σ.
     """
-    parts = [*_left_out(surface, theta, curvature.precision_for(surface))]
-    found = _LeftOut(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    found = _joined(_left_out(surface, theta, curvature.precision_for(surface)))
     share = surface.effective_points / len(found.mean)
-    if isinstance(surface.likelihood, Gaussian | GaussianPerOutput):
-        points, factor = _gaussian(found, open_noise, smallest_factor)
-        return LeaveOneOut(share * points, factor)
-    return LeaveOneOut(share * _sampled(surface, found), 1.0)
+    points, factor = _scores(surface, found, open_noise, smallest_factor)
+    return LeaveOneOut(share * points, factor)
 
 
-class _LeftOut(NamedTuple):
-    """f₋ᵢ ~ N(mean, spread) of n points (n, C), (n, C, C), their Λᵢ of one point and targets."""
+def unseen_scores(
+    surface: LossSurface, theta: Vector, curvature: Curvature, data: TrainingData
+) -> Tensor:
+    """log p of points that a surface does not have, scored as those that are left out of it, (n,).
+
+    Args:
+        surface: The loss surface without the points.
+        theta: A minimum of it, (K,).
+        curvature: The curvature of its likelihood part there.
+        data: The points, as a surface works with them.
+    """
+    found = _joined(_linearised(surface, theta, curvature.precision_for(surface), data))
+    return _scores(surface, found, open_noise=False, smallest=0.0)[0]
+
+
+class _Outputs(NamedTuple):
+    """f ~ N(mean, spread) of n points (n, C), (n, C, C), their Λᵢ of one point and targets."""
 
     mean: Tensor
     spread: Tensor
@@ -99,41 +114,61 @@ class _LeftOut(NamedTuple):
     target: Tensor
 
 
-def _left_out(surface: LossSurface, theta: Vector, precision: Precision) -> Iterator[_LeftOut]:
+def _left_out(surface: LossSurface, theta: Vector, precision: Precision) -> Iterator[_Outputs]:
     """All points, or every second, third … one, some at a time."""
-    likelihood, jacobian = surface.likelihood, jacobian_of_points(surface)
     stride = math.ceil(surface.points / MOST_ROWS)
+    copies = group_sizes(equal_rows(*surface.data), surface.points)[::stride]
+    copies, some = copies.to(theta.device), surface.work.part(slice(None, None, stride))
+    for found in _linearised(surface, theta, precision, some):
+        here, copies = copies.split([len(found.target), len(copies) - len(found.target)])
+        scale = surface.likelihood_scale * here.double().unsqueeze(-1)
+        root = _square_root(scale.unsqueeze(-1) * found.weight)
+        leverage, vectors = symmetric_eigen(root @ found.spread @ root)
+        shrunk = 1 - leverage.clamp(0, LARGEST_LEVERAGE)
+        reach = found.spread @ root @ vectors
+        spread = found.spread + (reach / shrunk.unsqueeze(-2)) @ reach.mT
+        slope = scale * _slope(surface, found.mean, found.target)
+        mean = found.mean + (spread @ slope.unsqueeze(-1)).squeeze(-1)
+        yield found._replace(mean=mean, spread=spread)
+
+
+def _linearised(
+    surface: LossSurface, theta: Vector, precision: Precision, data: TrainingData
+) -> Iterator[_Outputs]:
+    """f and S = J·P⁻¹·Jᵀ of any points, some at a time."""
+    jacobian = jacobian_of_points(surface)
     # Jᵢ and P⁻¹·Jᵢᵀ live side by side, in float64.
     held = surface.outputs * (4 * 8 * surface.size + surface.bytes_per_point)
-    step = stride * max(1, int(surface.memory_budget // held))
-    copies = group_sizes(equal_rows(*surface.data), surface.points).to(surface.vector.device)
-    for inputs, targets in surface.work.chunks(step):
-        here, copies = copies[: len(targets) : stride], copies[len(targets) :]
-        some, targets = slice_inputs(inputs, slice(None, None, stride)), targets[::stride]
+    for inputs, targets in data.chunks(max(1, int(surface.memory_budget // held))):
         with sdpa_kernel(SDPBackend.MATH):
-            jacobians, outputs = jacobian(theta.detach(), some)
-        weight = likelihood.curvature_weights(outputs, targets).double()
+            jacobians, outputs = jacobian(theta.detach(), inputs)
+        weight = surface.likelihood.curvature_weights(outputs, targets).double()
         rows = jacobians.double().flatten(0, 1)
         solved = precision.solve(rows.to(precision.dtype)).double().view(jacobians.shape)
-        inside = jacobians.double() @ solved.mT  # S
-        scale = surface.likelihood_scale * here.double().unsqueeze(-1)
-        root = _square_root(scale.unsqueeze(-1) * weight)
-        leverage, vectors = symmetric_eigen(root @ inside @ root)
-        shrunk = 1 - leverage.clamp(0, LARGEST_LEVERAGE)
-        reach = inside @ root @ vectors
-        spread = inside + (reach / shrunk.unsqueeze(-2)) @ reach.mT
-        slope = scale * _slope(surface, outputs, targets).double()
-        mean = outputs.double() + (spread @ slope.unsqueeze(-1)).squeeze(-1)
-        # The scale of the loss is a unit, not a property of the model.
-        yield _LeftOut(mean, surface.loss_scale * spread, weight, targets)
+        yield _Outputs(outputs.double(), jacobians.double() @ solved.mT, weight, targets)
+
+
+def _joined(parts: Iterator[_Outputs]) -> _Outputs:
+    return _Outputs(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def _scores(
+    surface: LossSurface, found: _Outputs, open_noise: bool, smallest: float
+) -> tuple[Tensor, float]:
+    """log p of each target, and the factor on σ."""
+    # The scale of the loss is a unit, not a property of the model.
+    found = found._replace(spread=surface.loss_scale * found.spread)
+    if isinstance(surface.likelihood, Gaussian | GaussianPerOutput):
+        return _gaussian(found, open_noise, smallest)
+    return _sampled(surface, found), 1.0
 
 
 def _slope(surface: LossSurface, outputs: Tensor, targets: Tensor) -> Tensor:
     """∂(−log p)/∂f of each point, (n, C)."""
     with torch.enable_grad():
-        leaf = outputs.detach().requires_grad_()
+        leaf = outputs.detach().to(surface.vector.dtype).requires_grad_()
         total = surface.likelihood.negative_log(leaf, targets).sum()
-        return torch.autograd.grad(total, leaf)[0]
+        return torch.autograd.grad(total, leaf)[0].double()
 
 
 def _square_root(matrices: Tensor) -> Tensor:
@@ -141,7 +176,7 @@ def _square_root(matrices: Tensor) -> Tensor:
     return (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
 
 
-def _gaussian(found: _LeftOut, open_noise: bool, smallest: float) -> tuple[Tensor, float]:
+def _gaussian(found: _Outputs, open_noise: bool, smallest: float) -> tuple[Tensor, float]:
     """In closed form: yᵢ ~ N(mean, spread + noise), where a factor c scales both by c²."""
     size = found.mean.shape[-1]
     factors = torch.linalg.cholesky(found.spread + torch.linalg.inv(found.weight))
@@ -154,7 +189,7 @@ def _gaussian(found: _LeftOut, open_noise: bool, smallest: float) -> tuple[Tenso
     return -(0.5 * squares / factor**2 + volume + constant), factor
 
 
-def _sampled(surface: LossSurface, found: _LeftOut) -> Tensor:
+def _sampled(surface: LossSurface, found: _Outputs) -> Tensor:
     """By draws of f₋ᵢ, whose normal numbers are the same for every candidate, and at their mean."""
     points, size = found.mean.shape
     generator = torch.Generator().manual_seed(0)

@@ -72,7 +72,9 @@ def _row(candidate: Candidate) -> str:
     left_out = "" if math.isnan(candidate.leave_one_out) else f"{candidate.leave_one_out:.2f}"
     scores = f"{candidate.log_marginal_likelihood:>14.2f}{left_out:>15}"
     slope = f"{candidate.gradient_norm:.2g}"
-    return f"{shown:>16}{noise:>10}{scores}{slope:>10}{candidate.evaluations:>8}"
+    unseen = candidate.left_out_points
+    checked = "" if math.isnan(unseen) else f"  {unseen:.3f} a left-out point"
+    return f"{shown:>16}{noise:>10}{scores}{slope:>10}{candidate.evaluations:>8}{checked}"
 
 
 def _shown(prior: float | Tensor) -> str:

@@ -17,7 +17,7 @@ from dims.commands.pages.pictures import is_images, pictures
 from dims.commands.pages.style import LABELS
 from dims.commands.pages.trajectories import rounded
 from dims.commands.pages.units import Units, table_notes, units_of
-from dims.model.training_data import TrainingData, slice_inputs
+from dims.model.training_data import TrainingData
 from dims.prediction.predictive import ClassificationPredictive, Predictive
 from dims.sampling.draws import Draws
 
@@ -75,11 +75,11 @@ def predicted(draws: Draws, training: TrainingData, held_out: TrainingData | Non
 def _some(rows: TrainingData, most: int) -> TrainingData:
     every = max(1, len(rows.targets) // most)
     part = slice(0, most * every, every)
-    return TrainingData(slice_inputs(rows.inputs, part), rows.targets[part])
+    return rows.part(part)
 
 
 def _first(rows: TrainingData, most: int) -> TrainingData:
-    return TrainingData(slice_inputs(rows.inputs, slice(most)), rows.targets[:most])
+    return rows.part(slice(most))
 
 
 def _held_out(
