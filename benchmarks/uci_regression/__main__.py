@@ -34,7 +34,8 @@ def main() -> None:
     parser.add_argument("--max-time", type=float, default=None)
     parser.add_argument("--ensemble", type=int, default=Configuration.ensemble, help="0: none")
     parser.add_argument("--no-held-out", action="store_true", help="the default answer alone")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", help="of fits and motion")
+    parser.add_argument("--train-device", default="cpu", help="of training: cuda for protein")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="print what is finished, run nothing")
     given = parser.parse_args()
@@ -45,6 +46,7 @@ def main() -> None:
             ensemble=given.ensemble,
             held_out=not given.no_held_out,
             device=given.device,
+            train_device=given.train_device,
         )
         run(given.sets, given.first_split, given.splits, how, given.out)
     results = read_results(given.out)
