@@ -3,8 +3,8 @@
 The scores take a point away by one Newton step. A network that learns by heart would go elsewhere
 without the point, which the step does not see. Most harm is done where the noise is an output: a
 density has no largest value, and what was learnt by heart gets next to no noise. So a fifth of the
-points is left out at once, and candidates walk to the minimum of the others under the chosen prior
-and stronger ones. The prior stays unless a stronger one predicts these points significantly better.
+points is left out at once, and candidates are walked to the minimum of the others, from the
+strongest prior to the chosen one, until one predicts these points significantly worse.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def checked(
 ) -> tuple[float, dict[float, Minimum]]:
     """The chosen place, or a stronger prior that points which are left out like better.
 
-    That is the weakest prior from the chosen one on that is not worse than the best of them by more
-    than a standard error of the paired difference.
+    From the strongest candidate on, weaker ones are tried up to the chosen one, as long as they are
+    not worse than the best so far by more than a standard error of the paired difference.
 
     Args:
         minima: The candidates by their place; larger is stronger.
@@ -50,19 +50,25 @@ def checked(
     Returns:
         The place, and the candidates, some of them with the mean log p of the left-out points.
     """
-    order = torch.randperm(minima[place].surface.points, generator=torch.Generator().manual_seed(0))
-    places = sorted(p for p in minima if p >= place)
-    found = {p: _scores(minima[p].surface, order, theta, fit_at, most_steps) for p in places}
-    scores = {p: score for p, (score, _) in found.items()}
-    best = max(places, key=lambda p: float(scores[p].mean()))
-    known = {p: minima[p].checked(float(score.mean()), cost) for p, (score, cost) in found.items()}
-    losses = {p: scores[best] - scores[p] for p in places}
-    good = (p for p in places if float(losses[p].mean()) <= _standard_error(losses[p]))
-    return next(good), minima | known
+    points = minima[place].surface.points
+    order = torch.randperm(points, generator=torch.Generator().manual_seed(0))
+    best: Tensor | None = None
+    found, known = place, dict(minima)
+    for candidate in sorted((p for p in minima if p >= place), reverse=True):
+        surface = minima[candidate].surface
+        scores, cost = _scores(surface, order, theta, fit_at, most_steps)
+        known[candidate] = minima[candidate].checked(float(scores.mean()), cost)
+        if best is not None and _is_worse(scores, best):
+            break
+        found = candidate
+        best = scores if best is None or scores.mean() > best.mean() else best
+    return found, known
 
 
-def _standard_error(values: Tensor) -> float:
-    return float(values.std()) / math.sqrt(len(values))
+def _is_worse(scores: Tensor, best: Tensor) -> bool:
+    """By more than a standard error of the paired difference."""
+    loss = best - scores
+    return float(loss.mean()) > float(loss.std()) / math.sqrt(len(loss))
 
 
 def _scores(
