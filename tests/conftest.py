@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,9 @@ from hypothesis import settings
 
 import cases
 import shape_checks
+from slow_tests import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
 
 TESTS = Path(__file__).parent
 # Problems that several rooms share, and the programs that tests run.
@@ -106,18 +108,3 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", before)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the slow tests that ran, so that `make test-all` says what it covers."""
-    found: dict[str, Counter[str]] = {}
-    for outcome in ("passed", "failed", "error", "skipped"):
-        for report in terminalreporter.stats.get(outcome, []):
-            if "slow" in getattr(report, "keywords", {}):
-                found.setdefault(report.nodeid.split("::")[0], Counter())[outcome] += 1
-    if found:
-        terminalreporter.section("slow tests that ran")
-    for place, outcomes in sorted(found.items()):
-        told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
-        purpose = (TESTS.parent / place).read_text(encoding="utf-8").split("\n")[0].strip('" ')
-        terminalreporter.write_line(f"{place}: {told}. {purpose}")

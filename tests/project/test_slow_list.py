@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import conftest
+from slow_tests import pytest_terminal_summary
 
 
 class Terminal:
@@ -28,7 +28,7 @@ def report(name: str, *keywords: str) -> SimpleNamespace:
 def test_slow_tests_are_counted_by_file_and_outcome() -> None:
     slow, other = report("test_slow_list", "slow"), report("test_size")
     terminal = Terminal({"passed": [slow, slow, other], "skipped": [slow], "warnings": [slow]})
-    conftest.pytest_terminal_summary(terminal)
+    pytest_terminal_summary(terminal)
     assert terminal.lines == [
         "slow tests that ran",
         "tests/project/test_slow_list.py: 2 passed, 1 skipped. "
@@ -38,5 +38,5 @@ def test_slow_tests_are_counted_by_file_and_outcome() -> None:
 
 def test_without_slow_tests_there_is_no_list() -> None:
     terminal = Terminal({"passed": [report("test_size")]})
-    conftest.pytest_terminal_summary(terminal)
+    pytest_terminal_summary(terminal)
     assert terminal.lines == []
