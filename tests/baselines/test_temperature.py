@@ -119,6 +119,36 @@ def test_the_noise_of_one_network_is_its_held_out_residual() -> None:
     assert torch.equal(scaled.loss, scaled.surface.value(scaled.parameters))
 
 
+@pytest.mark.parametrize("members", [1, 4])
+def test_noises_that_depend_on_the_row_get_one_factor(members: int, tmp_path: Path) -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    likelihood = dims.HeteroscedasticGaussian(0.1, noise_factor=3.0)
+    models = [network(i, 2) for i in range(members)]
+    draws = deep_ensemble(models, regression_data(), likelihood)
+    x, y = randn(60, 3, seed=11), 0.2 * randn(60, 1, seed=12)
+    means, stds = likelihood.moments(draws.surface.predict(draws.parameters, x))
+
+    def nll(factor: float) -> float:
+        densities = torch.distributions.Normal(means, factor * stds).log_prob(y)[..., 0]
+        return float(math.log(members) - densities.logsumexp(0).mean())
+
+    scaled = temperature_scaling(draws, (x, y))
+    found = scaled.settings["temperature"]
+    other = optimize.minimize_scalar(
+        lambda log_t: nll(math.exp(log_t)), bounds=(-4, 4), method="bounded",
+        options={"xatol": 1e-9},
+    )  # fmt: skip
+    assert found == pytest.approx(math.exp(other.x), rel=1e-5)
+    assert scaled.predict(x).metrics(y)["ensemble"]["nll"] == pytest.approx(nll(found))
+    assert scaled.surface.likelihood == dims.HeteroscedasticGaussian(0.1, 3 * found)
+    if members == 1:
+        assert found == pytest.approx(float(((y - means[0]) / stds[0]).square().mean().sqrt()))
+    scaled.save(tmp_path / "scaled.safetensors")
+    loaded = dims.load(tmp_path / "scaled.safetensors", model=models[0])
+    assert torch.equal(loaded.predict(x).samples, scaled.predict(x).samples)
+    assert loaded.surface.likelihood == scaled.surface.likelihood
+
+
 def test_draws_of_a_posterior_are_scaled_saved_and_loaded(tmp_path: Path) -> None:
     x, y = class_data()
     model = network(0, 3)

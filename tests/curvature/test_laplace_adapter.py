@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dims.curvature import Curvature, fit_curvature, from_laplace
 from dims.curvature.evidence import log_marginal_likelihood
-from dims.model.likelihoods import Categorical, Gaussian
+from dims.model.likelihoods import Categorical, Gaussian, HeteroscedasticGaussian
 from dims.surface.loss import LossSurface
 
 # Raised by torch itself when forward-mode derivatives are first used.
@@ -147,6 +148,10 @@ def test_objects_that_do_not_belong_are_refused(laplace: ModuleType) -> None:
     labels = torch.randint(3, (20,))
     with pytest.raises(ValueError, match="classification"):
         from_laplace(la, LossSurface(model, (data[0], labels), Categorical()))
+    by_row = copy.copy(surface)
+    by_row.likelihood = HeteroscedasticGaussian()
+    with pytest.raises(ValueError, match="one noise, heteroscedastic_gaussian of the surface"):
+        from_laplace(la, by_row)
     la.temperature = 2.0
     with pytest.raises(ValueError, match="effective_points"):
         from_laplace(la, surface)

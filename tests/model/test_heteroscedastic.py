@@ -38,6 +38,21 @@ def test_the_loss_is_that_of_torch(width: int) -> None:
     torch.testing.assert_close(LIKELIHOOD.predictive(outputs).log_scores(targets), density)
 
 
+def test_a_factor_multiplies_every_noise() -> None:
+    outputs, targets = random(4, 7, 2), random(7, 1, seed=1)
+    wider = dims.HeteroscedasticGaussian(1e-2, noise_factor=2.5)
+    mean, std = LIKELIHOOD.moments(outputs)
+    density = torch.distributions.Normal(mean, 2.5 * std).log_prob(targets).sum(-1)
+    torch.testing.assert_close(wider.predictive(outputs).log_scores(targets), density)
+    found = wider.negative_log(outputs, targets) + wider.constant(2)
+    torch.testing.assert_close(found, -density)
+    # E[∂²(−log p)/∂s²] = 2·(∂log σ/∂s)², whatever the factor.
+    torch.testing.assert_close(
+        wider.output_hessian(outputs)[..., 1, 1], LIKELIHOOD.output_hessian(outputs)[..., 1, 1]
+    )
+    torch.testing.assert_close(wider.output_hessian(outputs)[..., 0, 0], (2.5 * std[..., 0]) ** -2)
+
+
 def test_outputs_of_zero_are_a_standard_normal() -> None:
     mean, std = dims.HeteroscedasticGaussian(1e-9).moments(torch.zeros(2, 2).double())
     assert mean.tolist() == [[0.0], [0.0]]
@@ -93,6 +108,8 @@ def test_wrong_outputs_and_targets_are_named() -> None:
         dims.LossSurface(nn.Linear(2, 2).double(), (x, x), LIKELIHOOD)
     with pytest.raises(ValueError, match="min_noise_std: must be positive and finite, got 0"):
         dims.HeteroscedasticGaussian(0.0)
+    with pytest.raises(ValueError, match="noise_factor: must be positive and finite, got -1"):
+        dims.HeteroscedasticGaussian(noise_factor=-1.0)
     with pytest.raises(ValueError, match="noise_std: 'heteroscedastic_gaussian' has no noise"):
         dims.fit(nn.Linear(2, 2).double(), (x, x[:, 0]), LIKELIHOOD, noise_std=0.1, tune=True)
 

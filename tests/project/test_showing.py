@@ -106,7 +106,9 @@ SETTINGS = {
     "Ray(address=None, threads=2, retries=3)": dims.Ray(threads=2),
     "Gaussian(noise_std=0.1235)": dims.Gaussian(0.123456789),
     "GaussianPerOutput(noise_stds=(0.1, 0.3333))": dims.GaussianPerOutput((0.1, 1 / 3)),
-    "HeteroscedasticGaussian(min_noise_std=0.001)": dims.HeteroscedasticGaussian(),
+    "HeteroscedasticGaussian(min_noise_std=0.001, noise_factor=1.0)": (
+        dims.HeteroscedasticGaussian()
+    ),
     "Bernoulli(label_smoothing=0.0)": dims.Bernoulli(),
     "Categorical(label_smoothing=0.05)": dims.Categorical(0.05),
     "MultiLabelBernoulli()": dims.MultiLabelBernoulli(),

@@ -25,7 +25,7 @@ from dims.baselines.calibrate import HIGHEST, LOWEST, best_noise_factor, best_te
 from dims.baselines.held_out import collect_unseen, member_nll, mixture_nll
 from dims.baselines.hmc import Fitted
 from dims.errors import TemperatureWarning
-from dims.model.likelihoods import Likelihood, likelihood_class
+from dims.model.likelihoods import HeteroscedasticGaussian, Likelihood, likelihood_class
 from dims.model.network import BatchedNetwork
 from dims.model.shapes import check_positive
 from dims.model.training_data import Inputs
@@ -127,6 +127,10 @@ def temperature_scaling(draws: Any, validation: Any) -> Draws:
     if likelihood.noise_std is not None:
         temperature = best_noise_factor(likelihood, outputs, targets)
         fitted: Likelihood = likelihood.with_noise(temperature * likelihood.noise_std)
+    elif isinstance(likelihood, HeteroscedasticGaussian):
+        temperature = _fit_noises(likelihood, outputs, targets)
+        factor = temperature * likelihood.noise_factor
+        fitted = HeteroscedasticGaussian(likelihood.min_noise_std, factor)
     elif likelihood.task == "classification":
         temperature = _fit_classes(likelihood, outputs, targets)
         fitted = Tempered(likelihood, temperature)
@@ -192,6 +196,18 @@ def _fit_classes(likelihood: Likelihood, outputs: Tensor, targets: Tensor) -> fl
             stacklevel=3,
         )
     return temperature
+
+
+def _fit_noises(likelihood: HeteroscedasticGaussian, outputs: Tensor, targets: Tensor) -> float:
+    """T of noises that depend on the row."""
+    means, stds = likelihood.moments(outputs)
+    squares = ((targets.double() - means) / stds).square()
+
+    def loss(temperature: Tensor) -> Tensor:
+        nll = (0.5 * squares / temperature.square() + (temperature * stds).log()).sum(-1)
+        return mixture_nll(nll).mean()
+
+    return best_temperature(loss, outputs.device)
 
 
 def _with_likelihood(draws: Draws, likelihood: Likelihood, temperature: float) -> Draws:

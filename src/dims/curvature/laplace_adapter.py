@@ -75,10 +75,16 @@ def _check(la: Any, surface: LossSurface, theta: Vector) -> None:
             f"curvature: the laplace-torch object was fitted to {la.n_data} points, the surface "
             f"has {surface.points}; give both the same data"
         )
-    if str(getattr(la.likelihood, "value", la.likelihood)) != surface.likelihood.task:
+    task, own = str(getattr(la.likelihood, "value", la.likelihood)), surface.likelihood
+    if task != own.task:
         raise ValueError(
-            f"curvature: the laplace-torch object is a {la.likelihood} posterior, the surface's "
-            f"likelihood is for {surface.likelihood.task}"
+            f"curvature: the laplace-torch object is a {task} posterior, the surface's likelihood "
+            f"is for {own.task}"
+        )
+    if task == "regression" and own.noise_std is None:
+        raise ValueError(
+            f"curvature: regression of laplace-torch has one noise, {own.name} of the surface has "
+            "not; leave the argument out"
         )
     if not torch.allclose(la.mean.detach().to(theta), theta, rtol=1e-5, atol=1e-7):
         raise ValueError(

@@ -24,11 +24,11 @@ SHIFT = math.log(math.expm1(1.0))  # softplus(SHIFT) = 1
 class HeteroscedasticGaussian(Likelihood):
     """y ~ N(μ, σ²) with 2C outputs f = (μ, s): C means, then C that give the noise.
 
-        −log p = ½ (y − μ)²/σ² + log σ + ½ log 2π,    σ = σ₀ + softplus(s + log(e − 1))
+        −log p = ½ (y − μ)²/σ² + log σ + ½ log 2π,    σ = c·(σ₀ + softplus(s + log(e − 1)))
 
     A network that gives 0 predicts N(0, 1), so standardise the targets. σ grows like s, not like
     eˢ: noise that is extrapolated, or linearised in θ, stays moderate. The Fisher information in
-    (μ, s) is diag(1/σ², 2σ′²/σ²) with σ′ = sigmoid(s + log(e − 1)): positive semidefinite
+    (μ, s) is diag(1/σ², 2σ′²/σ²) with σ′ = c·sigmoid(s + log(e − 1)): positive semidefinite
     everywhere, where the Hessian in s is not.
 
     The network sets the noise, so `noise_std` is None and the evidence tunes the prior alone.
@@ -36,9 +36,10 @@ class HeteroscedasticGaussian(Likelihood):
     Args:
         min_noise_std: σ₀, the smallest noise, positive, in the units of the targets. Without it
             the loss has no lower bound: σ → 0 at a point that the mean meets.
+        noise_factor: c, positive; `dims.temperature_scaling` sets it.
 
     Raises:
-        ValueError: σ₀ is not positive and finite.
+        ValueError: σ₀ or c is not positive and finite.
 
     Example:
         >>> model = torch.nn.Sequential(
@@ -49,10 +50,13 @@ class HeteroscedasticGaussian(Likelihood):
     """
 
     min_noise_std: float = 1e-3
+    noise_factor: float = 1.0
     name = "heteroscedastic_gaussian"
+    task = "regression"
 
     def __post_init__(self) -> None:
         check_positive("min_noise_std", self.min_noise_std)
+        check_positive("noise_factor", self.noise_factor)
 
     def moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the target.
@@ -64,7 +68,7 @@ class HeteroscedasticGaussian(Likelihood):
             μ and σ, (..., N, C) each.
         """
         means, raw = outputs.chunk(2, dim=-1)
-        return means, self.min_noise_std + functional.softplus(raw + SHIFT)
+        return means, self.noise_factor * (self.min_noise_std + functional.softplus(raw + SHIFT))
 
     def negative_log(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return self._terms(outputs, targets)[0].sum(-1)
@@ -92,7 +96,7 @@ class HeteroscedasticGaussian(Likelihood):
 
     def output_hessian(self, outputs: Tensor) -> Tensor:
         _, stds = self.moments(outputs)
-        slopes = torch.sigmoid(outputs.chunk(2, dim=-1)[1] + SHIFT)
+        slopes = self.noise_factor * torch.sigmoid(outputs.chunk(2, dim=-1)[1] + SHIFT)
         return torch.diag_embed(torch.cat([stds**-2, 2 * (slopes / stds).square()], dim=-1))
 
     def check_targets(self, outputs: Tensor, targets: Tensor) -> Tensor:
