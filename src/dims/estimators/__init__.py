@@ -17,7 +17,12 @@ try:
     from sklearn.base import ClassifierMixin, RegressorMixin
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+    from sklearn.utils.validation import (
+        check_array,
+        check_consistent_length,
+        check_is_fitted,
+        validate_data,
+    )
 except ImportError as error:
     raise ImportError(
         "DimsClassifier and DimsRegressor need scikit-learn; install it with "
@@ -26,8 +31,11 @@ except ImportError as error:
 
 from dims.baselines.row_scores import nll_rows
 from dims.estimators.base import DimsEstimator
-from dims.estimators.given import Checked
+from dims.estimators.care import held_out_each
+from dims.estimators.given import Checked, Fitted, Trained
+from dims.estimators.noise import NOISES, by_input, is_better
 from dims.estimators.refused import refuse_words
+from dims.model.likelihoods import HeteroscedasticGaussian
 from dims.prediction.predictive import ClassificationPredictive
 
 __all__ = ["DimsClassifier", "DimsRegressor"]
@@ -54,6 +62,8 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
             raise ValueError(
                 f"y: one class only ({self.classes_[0]!r}); a classifier needs two or more"
             )
+        if self.noise is not None:
+            raise ValueError(f"noise: classes have none, got {self.noise!r}; leave it out")
         return Checked(X, labels, 1 if count == 2 else count, "classification")
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -121,7 +131,7 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
 class DimsRegressor(RegressorMixin, DimsEstimator):
     """Predict by the mean of draws, with an uncertainty; one output or several.
 
-    Outputs are standardised one by one; each has its own noise.
+    Outputs are standardised one by one; each has its own noise, which may depend on the row.
 
     Example:
         >>> model = dims.DimsRegressor(hidden=(8,), draws=30).fit(x, y)
@@ -132,6 +142,7 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
     __doc__ += f"\n    {DimsEstimator.__doc__}"
     __doc__ += """    target_mean_: Mean of each output; `posterior_` and `draws_` see y without it.
         target_scale_: Standard deviation of each output, which they see as 1.
+        noise_: Which noise was chosen, "constant" or "input".
     """
 
     target_mean_: np.ndarray
@@ -146,7 +157,36 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
         scaler = StandardScaler().fit(columns)
         self.target_mean_, self.target_scale_ = scaler.mean_, scaler.scale_
         self._target_shape = y.shape[1:]
+        if self.noise is not None and self.noise not in NOISES:
+            raise ValueError(
+                f"noise: expected one of {', '.join(map(repr, NOISES))} or None, got {self.noise!r}"
+            )
         return Checked(X, scaler.transform(columns), columns.shape[1], "regression")
+
+    def _fitted(self, given: Checked, seeds: np.ndarray) -> Fitted:
+        first = super()._fitted(given, seeds)
+        if not self._may_depend_on_rows(given):
+            return first
+        other = super()._fitted(by_input(given, first.posterior), seeds)
+        chosen = self.noise == "input" or is_better(other.posterior, first.posterior)
+        return other if chosen else first
+
+    def _trained(self, given: Checked) -> Trained:
+        may = self._may_depend_on_rows(given)
+        return self._chosen(given) if may else super()._trained(given)
+
+    def _may_depend_on_rows(self, given: Checked) -> bool:
+        """Whether the noise may; scores of a minimum choose it, and few rows cannot tell."""
+        at_minimum = self.curvature == "full" and self.refine
+        enough = held_out_each(len(given.features), self.validation_fraction) > 0
+        return self.noise == "input" or (self.noise is None and at_minimum and enough)
+
+    @property
+    def noise_(self) -> str:
+        """What was chosen: "constant" or "input"."""
+        check_is_fitted(self)
+        by_row = isinstance(self.draws_.surface.likelihood, HeteroscedasticGaussian)
+        return "input" if by_row else "constant"
 
     def predict(
         self, X: Any, return_std: bool = False

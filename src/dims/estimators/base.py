@@ -16,15 +16,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import Tensor, nn
 
 from dims.errors import renamed_arguments
-from dims.estimators.care import Rows, judge, split_rows, train_for_best_length
-from dims.estimators.given import Checked, Trained
-from dims.estimators.network import untrained
+from dims.estimators.care import judge
+from dims.estimators.given import Checked, Fitted, Trained
 from dims.estimators.own_words import in_words_of_estimators
 from dims.estimators.refused import refuse
-from dims.model.copies import equal_rows
-from dims.model.likelihoods import Likelihood, resolve_likelihood
-from dims.model.shapes import check_integer, check_positive
-from dims.model.training import Training
+from dims.estimators.training import trained
+from dims.model.likelihoods import Likelihood
 from dims.prediction.predictive import Predictive
 from dims.sampling.draws import Draws
 from dims.sampling.fit import fit
@@ -60,6 +57,10 @@ class DimsEstimator(BaseEstimator):
         curvature_kind: "ggn" or "hessian", as in `dims.fit`.
         prior_precision: Precision of the prior; None tunes it by the evidence. The noise of a
             regressor is always tuned.
+        noise: Of a regressor: "constant", one for all rows, or "input", a noise that depends on the
+            row. None fits both and takes the second where it predicts left-out rows significantly
+            better, if rows are held out, `curvature` is "full" and `refine` is True; else it is
+            "constant".
         refine: Tune prior and noise at the minimum of each candidate, and start there; False: at
             the trained network.
         draws: Number of draws.
@@ -106,6 +107,7 @@ class DimsEstimator(BaseEstimator):
         curvature: str = "full",
         curvature_kind: str = "ggn",
         prior_precision: float | None = None,
+        noise: Literal["constant", "input"] | None = None,
         refine: bool = True,
         draws: int = 20,
         method: str | Sampler = "dims",
@@ -127,6 +129,7 @@ class DimsEstimator(BaseEstimator):
         self.curvature = curvature
         self.curvature_kind = curvature_kind
         self.prior_precision = prior_precision
+        self.noise = noise
         self.refine = refine
         self.draws = draws
         self.method = method
@@ -161,9 +164,36 @@ class DimsEstimator(BaseEstimator):
         """
         refuse(refused)
         self._network_draws = None
-        made = self._trained(self._checked(X, y))
-        with in_words_of_estimators(stacklevel=2):
-            self.posterior_ = fit(
+        made = self._chosen(self._checked(X, y))
+        self._sample(made.draw_seed)
+        self.judgement_ = judge(self.posterior_, self.draws_)
+        return self
+
+    def _chosen(self, given: Checked) -> Trained:
+        """Train and fit what draws are taken of, with the warnings of that fit alone."""
+        with in_words_of_estimators(stacklevel=3):
+            made, self.posterior_, told = self._fitted(given, self._seeds())
+            for warning in told:
+                warnings.warn_explicit(warning.message, warning.category, __file__, 0)
+        self.epochs_ = made.epochs
+        return made
+
+    def _trained(self, given: Checked) -> Trained:
+        """What `fit` starts from."""
+        made = trained(self, given, self._seeds())
+        self.epochs_ = made.epochs
+        return made
+
+    def _seeds(self) -> np.ndarray:
+        """Of the first weights, of the draws and of the split."""
+        return check_random_state(self.random_state).randint(2**31 - 1, size=3)
+
+    def _fitted(self, given: Checked, seeds: np.ndarray) -> Fitted:
+        """A trained network and its posterior."""
+        made = trained(self, given, seeds)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            posterior = fit(
                 made.network,
                 (made.inputs, made.targets),
                 made.task,
@@ -175,11 +205,9 @@ class DimsEstimator(BaseEstimator):
                 validation=made.unseen,
                 progress=bool(self.verbose),
             )
-        self._sample(made.draw_seed)
-        self.judgement_ = judge(self.posterior_, self.draws_)
-        return self
+        return Fitted(made, posterior, told)
 
-    def train(self, X: Any, y: Any) -> tuple[nn.Module, tuple[Tensor, Tensor], str]:
+    def train(self, X: Any, y: Any) -> tuple[nn.Module, tuple[Tensor, Tensor], str | Likelihood]:
         """Train the network only, as `fit` does.
 
         Args:
@@ -231,28 +259,6 @@ class DimsEstimator(BaseEstimator):
     def _targets_for_network(self, y: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _trained(self, given: Checked) -> Trained:
-        """A trained network, the rows that it has seen, and those to weigh its draws by."""
-        check_integer("epochs", self.epochs, lowest=0)
-        check_integer("draws", self.draws)
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("weight_decay", self.weight_decay, or_zero=True)
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction: must lie in [0, 1), got {self.validation_fraction}"
-            )
-        random = check_random_state(self.random_state)
-        first_seed, draw_seed, split_seed = map(int, random.randint(2**31 - 1, size=3))
-        generator = torch.Generator().manual_seed(first_seed)
-        network = untrained(self, given.features, given.outputs, generator)
-        inputs, answers = torch.tensor(given.features), torch.tensor(given.targets)
-        copies = equal_rows(inputs, answers)
-        rows = split_rows(len(inputs), self.validation_fraction, split_seed, copies)
-        self._train(network, inputs, answers, resolve_likelihood(given.task, given.outputs), rows)
-        kept = torch.cat([rows.training, rows.length])
-        unseen = (inputs[rows.judging], answers[rows.judging]) if len(rows.judging) else None
-        return Trained(network, inputs[kept], answers[kept], given.task, unseen, draw_seed)
-
     def _sample(self, seed: int) -> None:
         motion = {name: getattr(self, name) for name in SAMPLER_SETTINGS}
         if self.max_time is None and self.method == DiMS.name:
@@ -267,22 +273,6 @@ class DimsEstimator(BaseEstimator):
                 "and what to do",
                 ConvergenceWarning,
                 stacklevel=3,  # the caller of `fit`
-            )
-
-    def _train(
-        self,
-        network: nn.Module,
-        inputs: Tensor,
-        targets: Tensor,
-        likelihood: Likelihood,
-        rows: Rows,
-    ) -> None:
-        targets = likelihood.check_targets(network(inputs), targets)
-        training = Training(self.epochs, None, self.learning_rate, self.weight_decay)
-        self.epochs_ = train_for_best_length(network, inputs, targets, likelihood, training, rows)
-        if not all(parameter.isfinite().all() for parameter in network.parameters()):
-            raise ValueError(
-                f"learning_rate: training diverged at {self.learning_rate}; choose a smaller one"
             )
 
     def _predictive(self, X: Any) -> Predictive:

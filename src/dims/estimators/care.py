@@ -24,8 +24,8 @@ from dims.model.training import Training, train
 from dims.sampling.draws import Draws
 from dims.sampling.posterior import Posterior
 
-__all__ = ["Rows", "complaint_about", "constant_scores", "evidence_gain", "held_out_gains"]
-__all__ += ["judge", "split_rows", "train_for_best_length", "trustworthy"]
+__all__ = ["Rows", "complaint_about", "constant_scores", "evidence_gain", "held_out_each"]
+__all__ += ["held_out_gains", "judge", "split_rows", "train_for_best_length", "trustworthy"]
 
 FEWEST_HELD_OUT = 10  # rows of each of the two parts
 NEGLIGIBLE = 0.01  # nats a row
@@ -43,13 +43,19 @@ class Rows(NamedTuple):
     judging: Tensor
 
 
+def held_out_each(points: int, fraction: float) -> int:
+    """How many rows choose the length of training, and as many judge; 0 where they are too few."""
+    each = round(0.5 * fraction * points)
+    return each if each >= FEWEST_HELD_OUT else 0
+
+
 def split_rows(points: int, fraction: float, seed: int, copies: Tensor | None = None) -> Rows:
     """Half of the fraction for each purpose; nothing is held out where there are too few rows.
 
     Rows that are copies of each other (`equal_rows`) serve the same purpose.
     """
-    each = round(0.5 * fraction * points)
-    if each < FEWEST_HELD_OUT:
+    each = held_out_each(points, fraction)
+    if not each:
         nothing = torch.empty(0, dtype=torch.int64)
         return Rows(torch.arange(points), nothing, nothing)
     order = torch.randperm(points, generator=torch.Generator().manual_seed(seed))
@@ -72,7 +78,7 @@ def train_for_best_length(
     """
 
     def loss(outputs: Tensor, answers: Tensor) -> Tensor:
-        return likelihood.negative_log(outputs, answers).mean()
+        return likelihood.training_loss(outputs, answers).mean()
 
     epochs = training.epochs
     if len(rows.length) and epochs > 1:
@@ -81,7 +87,8 @@ def train_for_best_length(
 
         def look(part: float) -> None:
             with torch.no_grad():
-                score = loss(trial(inputs[rows.length]), targets[rows.length])
+                outputs = trial(inputs[rows.length])
+                score = likelihood.negative_log(outputs, targets[rows.length]).mean()
             if score.isfinite():
                 seen.append((float(score), round(part * epochs) + 1))
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
 
-__all__ = ["Checked", "Trained"]
+from dims.model.likelihoods import Likelihood
+from dims.sampling.posterior import Posterior
+
+__all__ = ["Checked", "Fitted", "Trained"]
 
 
 class Checked(NamedTuple):
@@ -16,7 +20,7 @@ class Checked(NamedTuple):
     features: np.ndarray
     targets: np.ndarray
     outputs: int
-    task: str
+    task: str | Likelihood
 
 
 class Trained(NamedTuple):
@@ -25,6 +29,15 @@ class Trained(NamedTuple):
     network: nn.Module
     inputs: Tensor
     targets: Tensor
-    task: str
+    task: str | Likelihood
     unseen: tuple[Tensor, Tensor] | None
     draw_seed: int
+    epochs: int
+
+
+class Fitted(NamedTuple):
+    """A trained network with its posterior, and the warnings on the way."""
+
+    made: Trained
+    posterior: Posterior
+    told: list[warnings.WarningMessage]

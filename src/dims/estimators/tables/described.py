@@ -8,6 +8,7 @@ from sklearn.pipeline import Pipeline
 
 from dims.estimators import DimsRegressor
 from dims.estimators.care import trustworthy
+from dims.estimators.noise import SMALLEST
 from dims.estimators.tables.typed import Table
 from dims.sampling.draws.diversity import measured_diversity
 
@@ -63,7 +64,10 @@ def _facts(estimator: Any, answer: str) -> dict[str, str]:
     draws, found = estimator.draws_, {}
     if isinstance(estimator, DimsRegressor):
         noise = _noise(estimator)
-        found["noise"] = f"{noise:.3g}" if noise < 1000 else f"{noise:,.0f}"
+        if estimator.noise_ == "input":
+            found["noise"] = f"depends on the row, at least {_readable(SMALLEST * noise)}"
+        else:
+            found["noise"] = _readable(noise)
     prior = draws.surface.prior_precision
     found["prior"] = f"{float(prior.mean()):.3g}"
     if answer == "network":
@@ -81,8 +85,15 @@ def _meaning(name: str, known: Table) -> str:
 
 
 def _noise(estimator: Any) -> float:
-    """Of the likelihood, in the units of the target."""
-    return float(estimator.draws_.surface.likelihood.noise_std * estimator.target_scale_[0])
+    """The one noise of all rows, in the units of the target, also where rows have their own."""
+    likelihood = estimator.draws_.surface.likelihood
+    own = estimator.noise_ == "input"
+    noise = likelihood.min_noise_std / SMALLEST if own else likelihood.noise_std
+    return float(noise * estimator.target_scale_[0])
+
+
+def _readable(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def _differ(one: Any, other: Any, answer: str) -> bool:

@@ -119,7 +119,8 @@ def _keep(estimator: DimsEstimator, folder: Path, key: str, told: list[tuple[str
     (folder / FACTS).unlink(missing_ok=True)
     estimator.draws_.save(folder / DRAWS, overwrite=True)
     estimator.network_only().draws_.save(folder / NETWORK, overwrite=True)
-    facts = {"key": key, "warnings": told, "epochs": estimator.epochs_}
+    outputs = estimator.draws_.surface.outputs
+    facts = {"key": key, "warnings": told, "epochs": estimator.epochs_, "outputs": outputs}
     write_text_atomically(folder / FACTS, json.dumps(facts | {"judgement": estimator.judgement_}))
 
 
@@ -140,7 +141,8 @@ def _restore(
 ) -> None:
     """All that `fit` sets but `posterior_`; the weights of the network come from the files."""
     given = estimator._checked(features, target)
-    network = untrained(estimator, given.features, given.outputs, torch.Generator())
+    outputs = int(facts.get("outputs", given.outputs))
+    network = untrained(estimator, given.features, outputs, torch.Generator())
     estimator.draws_ = load(folder / DRAWS, network)
     estimator._network_draws = load(folder / NETWORK, network)
     estimator.epochs_, estimator.judgement_ = int(facts["epochs"]), dict(facts["judgement"])

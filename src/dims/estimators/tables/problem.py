@@ -13,6 +13,7 @@ from dims.estimators.base import SAMPLER_SETTINGS, DimsEstimator
 from dims.estimators.given import Trained
 from dims.estimators.tables.preparation import decisions, input_names
 from dims.estimators.tables.typed import Table
+from dims.model.likelihoods import Likelihood
 from dims.sampling.samplers import DiMS, Motion, Sampler, choose_sampler
 from dims.sampling.weighing import PARTS
 
@@ -23,7 +24,9 @@ Rows = tuple[Tensor, Tensor]
 TO_CHOOSE_BY = 0.2  # of rows that are too few for the estimator to hold some out
 
 
-def as_problem(model: Pipeline, known: Table, held_out: Table) -> tuple[nn.Module, Rows, str, Rows]:
+def as_problem(
+    model: Pipeline, known: Table, held_out: Table
+) -> tuple[nn.Module, Rows, str | Likelihood, Rows]:
     """Train the network of a pipeline, without drawing.
 
     Args:
