@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import dims
 from cases import first
-from dims.curvature import fit_curvature
-from dims.sampling import evidence_path, gauss_newton
+from dims.curvature import Curvature, fit_curvature
+from dims.sampling import evidence_search, gauss_newton
 from dims.sampling.evidence_minimum import EvidencePath
 from dims.sampling.gauss_newton import walk_down
 
@@ -232,7 +232,7 @@ def test_a_search_that_goes_on_for_long_takes_the_best_so_far_and_says_so(
 ) -> None:
     model, x, y = problem()
     whole = dims.fit(model, (x, y), "regression", tune="minimum").evidence
-    monkeypatch.setattr(evidence_path, "MOST_CURVATURES", 3)
+    monkeypatch.setattr(evidence_search, "MOST_CURVATURES", 3)
     with pytest.warns(dims.EvidenceWarning, match="after 3 curvatures"):
         path = dims.fit(model, (x, y), "regression", tune="minimum").evidence
     assert isinstance(whole, EvidencePath)
@@ -281,3 +281,25 @@ def test_the_noise_of_a_small_regression_is_not_ten_times_too_large(seed: int) -
     posterior = dims.fit(model, (x, y), "regression", progress=False)
     assert posterior.noise_std is not None
     assert 0.1 < posterior.noise_std < 0.4
+
+
+def test_many_points_are_walked_down_by_the_curvature_of_some() -> None:
+    """The end is that of a walk by whole curvatures, and the curvature there is whole."""
+    torch.manual_seed(0)
+    x = torch.randn(4000, 3).double()
+    y = (x[:, :1] * x[:, 1:2]).sin() + 0.1 * torch.randn(4000, 1).double()
+    model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1)).double()
+    surface = dims.LossSurface(model, (x, y), dims.Gaussian(0.1), 1.0)
+    points = []
+
+    def counted(part: dims.LossSurface, theta: torch.Tensor) -> Curvature:
+        points.append(part.points)
+        return fit_curvature(part, theta)
+
+    walk = walk_down(surface, surface.initial, counted)
+    assert set(points) == {1000, 4000}
+    assert points.index(4000) >= len(points) // 2
+    assert walk.arrived
+    assert torch.equal(walk.curvature.dense(), fit_curvature(surface, walk.theta).dense())
+    exact = walk_down(surface, walk.theta, fit_curvature, tolerance=1e-6, most_steps=300)
+    assert exact.loss <= walk.loss <= exact.loss + gauss_newton.TOLERANCE_PER_POINT * 4000

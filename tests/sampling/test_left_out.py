@@ -11,7 +11,7 @@ from dims.curvature import fit_curvature
 from dims.sampling.evidence_minimum import minimum_of
 from dims.sampling.gauss_newton import walk_down
 from dims.sampling.leave_one_out import unseen_scores
-from dims.sampling.left_out import SHARE, checked, needs_check
+from dims.sampling.left_out import SHARE, LeftOut, needs_check
 from dims.surface.loss import LossSurface
 
 POINTS, COLUMNS, NOISE = 60, 40, 0.5
@@ -45,6 +45,10 @@ def _candidates(model, x, y):
     }
 
 
+def _left_out(surface):
+    return LeftOut(surface, surface.initial, _at, 60)
+
+
 def _predicted(x, y, order, prior):
     """The mean log density of the first fifth of an order under ridge regression on the others."""
     held, kept = order[: round(SHARE * len(order))], order[round(SHARE * len(order)) :]
@@ -59,7 +63,9 @@ def _predicted(x, y, order, prior):
 def test_scores_are_those_of_ridge_regression_on_the_other_points(signal):
     model, x, y = _problem(signal)
     surface, minima = _candidates(model, x, y)
-    _, found = checked(minima, math.log(WEAK), surface.initial, _at, 60)
+    unseen = _left_out(surface)
+    unseen.weakest(minima, math.log(WEAK))
+    found = unseen.noted(minima)
     order = torch.randperm(POINTS, generator=torch.Generator().manual_seed(0))
     for place, minimum in found.items():
         expected = _predicted(x, y, order, math.exp(place))
@@ -71,23 +77,23 @@ def test_scores_are_those_of_ridge_regression_on_the_other_points(signal):
 def test_a_prior_under_which_noise_is_learnt_gives_way_to_a_stronger_one(signal, kept):
     model, x, y = _problem(signal)
     surface, minima = _candidates(model, x, y)
-    place, _ = checked(minima, math.log(WEAK), surface.initial, _at, 60)
+    place = _left_out(surface).weakest(minima, math.log(WEAK))
     assert math.exp(place) == pytest.approx(kept)
 
 
 def test_a_weaker_prior_than_the_chosen_one_is_not_asked_for():
     model, x, y = _problem(1.0)
     surface, minima = _candidates(model, x, y)
-    place, found = checked(minima, math.log(STRONG), surface.initial, _at, 60)
-    assert math.exp(place) == pytest.approx(STRONG)
-    assert math.isnan(found[math.log(WEAK)].candidate.left_out_points)
+    unseen = _left_out(surface)
+    assert math.exp(unseen.weakest(minima, math.log(STRONG))) == pytest.approx(STRONG)
+    assert math.isnan(unseen.noted(minima)[math.log(WEAK)].candidate.left_out_points)
 
 
 def test_copies_of_a_point_are_left_out_with_it():
     """Otherwise all noise would be known from the copies, and the weak prior would stay."""
     model, x, y = _problem(0.0, copies=True)
     surface, minima = _candidates(model, x, y)
-    place, _ = checked(minima, math.log(WEAK), surface.initial, _at, 60)
+    place = _left_out(surface).weakest(minima, math.log(WEAK))
     assert math.exp(place) == pytest.approx(STRONG)
 
 
@@ -128,3 +134,21 @@ def test_the_summary_tells_what_left_out_points_said():
     assert len(chosen) == 1
     assert math.isfinite(chosen[0].left_out_points)
     assert f"{chosen[0].left_out_points:.3f} a left-out point  chosen" in posterior.summary()
+
+
+def test_the_search_goes_no_further_than_to_the_first_prior_that_learns_noise():
+    """Leave-one-out scores alone would go on to ever weaker priors."""
+    torch.manual_seed(0)
+    x, noise = torch.randn(150, 6), torch.randn(150, 1)
+    y = 0.9 * x[:, :1] + noise
+    model = nn.Sequential(nn.Linear(6, 30), nn.Tanh(), nn.Linear(30, 2))
+    likelihood = dims.HeteroscedasticGaussian(0.2)
+    alone = dims.fit(model, (x, y), likelihood, tune="leave_one_out", progress=False).evidence
+    found = dims.fit(model, (x, y), likelihood, progress=False).evidence
+    weakest, *others = found.candidates
+    assert weakest.prior_precision < found.prior_precision
+    assert all(c.prior_precision >= found.prior_precision for c in others)
+    assert weakest.left_out_points < max(c.left_out_points for c in others)
+    assert len(found.candidates) < len(alone.candidates)
+    assert found.evaluations < alone.evaluations
+    assert found.converged

@@ -8,17 +8,22 @@ The stop is what a whole step would gain in nats, the unit in which candidates o
 compared.
 
 A curvature costs as much as a hundred gradients, so `quasi_newton` goes as far as each one leads.
+Steps need no exact curvature: where there are many points for each parameter, some of the points
+give it (R. H. Byrd and others, "On the use of stochastic Hessian information in optimization
+methods for machine learning", 2011), and that of all points judges the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from dims.curvature import Curvature
 from dims.model.shapes import Vector
 from dims.sampling.quasi_newton import Place, follow
 from dims.surface.loss import LossSurface
+from dims.surface.part import every
 
 __all__ = ["FitAt", "Walk", "walk_down"]
 
@@ -30,9 +35,9 @@ MOST_STEPS = 60
 TRIES = 12  # dampings of one step
 NEGLIGIBLE = 0.01  # of the tolerance: such a promise is not worth another curvature
 NO_DAMPING = 0.01  # prior precisions: less than this is none
-STALLED = (
-    4  # steps that together gain less than half the tolerance; another four would gain no more
-)
+STALLED = 4  # steps that gain less than half the tolerance together; four more would gain no more
+OUTPUTS_PER_PARAMETER = 4  # of the points that give a curvature to step by
+FEWEST_POINTS = 1000  # of them
 
 
 class Walk(NamedTuple):
@@ -72,21 +77,28 @@ def walk_down(
     here = Place.at(surface, theta)
     evaluations, steps, last_step = 1, 0, False
     losses = [here.loss]
+    stride = surface.points * surface.outputs // (OUTPUTS_PER_PARAMETER * surface.size)
+    some = every(surface, max(1, min(stride, surface.points // FEWEST_POINTS)))
     while True:
-        curvature = fit_at(surface, here.theta)
-        precision = curvature.precision(prior)
+        curvature = fit_at(some, here.theta)
+        precision_under = partial(curvature.precision, scale=surface.points / some.points)
+        precision = precision_under(prior)
         whole = precision.solve(here.gradient)
         promised = 0.5 * here.slope(whole) / (tolerance * scale)
         arrived = promised <= 1
-        stalled = steps >= STALLED and losses[-1 - STALLED] - here.loss < 0.5 * tolerance * scale
+        goal = 0.5 * tolerance * scale
+        stalled = len(losses) > STALLED and losses[-1 - STALLED] - here.loss < goal
         done = arrived and (last_step or promised <= NEGLIGIBLE)
         if steps == most_steps or done or stalled:
-            break
+            if some is surface:
+                break
+            some, losses, last_step = surface, [here.loss], False
+            continue
         last_step = arrived  # one more: on a quadratic loss it ends at the minimum
         moved = False
         for _ in range(TRIES):
             if damping:
-                precision = curvature.precision(prior + damping)
+                precision = precision_under(prior + damping)
             step = precision.solve(here.gradient) if damping else whole
             trial = Place.at(surface, here.theta - step)
             evaluations += 1
@@ -101,7 +113,7 @@ def walk_down(
         steps += 1
         if not moved:  # rounding
             break
-        here, used = follow(surface, [here, trial], precision.solve, 0.5 * tolerance * scale)
+        here, used = follow(surface, [here, trial], precision.solve, goal)
         evaluations += used
         losses.append(here.loss)
     return Walk(here.theta, here.loss, curvature, arrived, evaluations, steps + 1)

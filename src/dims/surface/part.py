@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 
+import torch
 from torch import Tensor
 
 from dims.surface.loss import LossSurface
 
-__all__ = ["on_points"]
+__all__ = ["every", "on_points"]
 
 
 def on_points(surface: LossSurface, points: Tensor) -> LossSurface:
@@ -27,3 +28,10 @@ def on_points(surface: LossSurface, points: Tensor) -> LossSurface:
     other.effective_points = surface.effective_points * len(points) / surface.points
     other.renew_gradient()
     return other
+
+
+def every(surface: LossSurface, stride: int) -> LossSurface:
+    """The loss on every second, third … point; the given surface for a stride of 1."""
+    if stride == 1:
+        return surface
+    return on_points(surface, torch.arange(0, surface.points, stride, device=surface.vector.device))
