@@ -152,3 +152,26 @@ def test_the_search_goes_no_further_than_to_the_first_prior_that_learns_noise():
     assert len(found.candidates) < len(alone.candidates)
     assert found.evaluations < alone.evaluations
     assert found.converged
+
+
+def test_unseen_points_are_scored_by_the_mean_of_both_densities():
+    """Of the linearised approximation, by an integral on a grid, and at the minimum."""
+    torch.manual_seed(0)
+    x, y = torch.randn(30, 1).double(), torch.randn(30, 1).double()
+    model = nn.Linear(1, 1, bias=False).double()
+    likelihood = dims.StudentT(degrees=4.0, scale=0.5)
+    surface = LossSurface(model, (x[5:], y[5:]), likelihood, 1.0)
+    walk = walk_down(surface, surface.initial, _at, tolerance=1e-12)
+    seen = LossSurface(model, (x[:5], y[:5]), likelihood).work
+    found = unseen_scores(surface, walk.theta, walk.curvature, seen)
+    variance = float(walk.curvature.precision_for(surface).solve(torch.ones(1).double()))
+    weights = walk.theta + variance**0.5 * torch.linspace(-6, 6, 2001).double().unsqueeze(-1)
+    mass = torch.distributions.Normal(walk.theta, variance**0.5).log_prob(weights).exp()
+    for point in range(5):
+        outputs = (x[point] * weights).unsqueeze(1)
+        density = likelihood.predictive(outputs).log_scores(y[point : point + 1]).exp()
+        integral = float((mass * density).sum() / mass.sum())
+        here = (x[point] * walk.theta).view(1, 1, 1)
+        at_minimum = likelihood.predictive(here).log_scores(y[point : point + 1]).exp().item()
+        expected = math.log(0.5 * (integral + at_minimum))
+        assert float(found[point]) == pytest.approx(expected, abs=0.02)

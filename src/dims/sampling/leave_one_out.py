@@ -84,16 +84,22 @@ def leave_one_out(
     Returns:
         The score, and the factor on σ.
     """
-    found = _joined(_left_out(surface, theta, curvature.precision_for(surface)))
+    found = _joined(surface, _left_out(surface, theta, curvature.precision_for(surface)))
     share = surface.effective_points / len(found.mean)
-    points, factor = _scores(surface, found, open_noise, smallest_factor)
-    return LeaveOneOut(share * points, factor)
+    if _is_gaussian(surface):
+        points, factor = _gaussian(found, open_noise, smallest_factor)
+        return LeaveOneOut(share * points, factor)
+    average, at_mean = _sampled(surface, found)
+    return LeaveOneOut(share * 0.5 * (average + at_mean), 1.0)
 
 
 def unseen_scores(
     surface: LossSurface, theta: Vector, curvature: Curvature, data: TrainingData
 ) -> Tensor:
-    """log p of points that a surface does not have, scored as those that are left out of it, (n,).
+    """log p of points that a surface does not have, (n,).
+
+    Without a Gaussian noise p is the mean of ∫ p(y|f) and p(y|E f), which is what predictions
+    average: widened draws and draws.
 
     Args:
         surface: The loss surface without the points.
@@ -101,8 +107,12 @@ def unseen_scores(
         curvature: The curvature of its likelihood part there.
         data: The points, as a surface works with them.
     """
-    found = _joined(_linearised(surface, theta, curvature.precision_for(surface), data))
-    return _scores(surface, found, open_noise=False, smallest=0.0)[0]
+    precision = curvature.precision_for(surface)
+    found = _joined(surface, _linearised(surface, theta, precision, data))
+    if _is_gaussian(surface):
+        return _gaussian(found, open_noise=False, smallest=0.0)[0]
+    average, at_mean = _sampled(surface, found)
+    return torch.logaddexp(average, at_mean) - math.log(2)
 
 
 class _Outputs(NamedTuple):
@@ -148,19 +158,14 @@ def _linearised(
         yield _Outputs(outputs.double(), jacobians.double() @ solved.mT, weight, targets)
 
 
-def _joined(parts: Iterator[_Outputs]) -> _Outputs:
-    return _Outputs(*(torch.cat(column) for column in zip(*parts, strict=True)))
-
-
-def _scores(
-    surface: LossSurface, found: _Outputs, open_noise: bool, smallest: float
-) -> tuple[Tensor, float]:
-    """log p of each target, and the factor on σ."""
+def _joined(surface: LossSurface, parts: Iterator[_Outputs]) -> _Outputs:
+    found = _Outputs(*(torch.cat(column) for column in zip(*parts, strict=True)))
     # The scale of the loss is a unit, not a property of the model.
-    found = found._replace(spread=surface.loss_scale * found.spread)
-    if isinstance(surface.likelihood, Gaussian | GaussianPerOutput):
-        return _gaussian(found, open_noise, smallest)
-    return _sampled(surface, found), 1.0
+    return found._replace(spread=surface.loss_scale * found.spread)
+
+
+def _is_gaussian(surface: LossSurface) -> bool:
+    return isinstance(surface.likelihood, Gaussian | GaussianPerOutput)
 
 
 def _slope(surface: LossSurface, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -189,8 +194,8 @@ def _gaussian(found: _Outputs, open_noise: bool, smallest: float) -> tuple[Tenso
     return -(0.5 * squares / factor**2 + volume + constant), factor
 
 
-def _sampled(surface: LossSurface, found: _Outputs) -> Tensor:
-    """By draws of f₋ᵢ, whose normal numbers are the same for every candidate, and at their mean."""
+def _sampled(surface: LossSurface, found: _Outputs) -> tuple[Tensor, Tensor]:
+    """log ∫ p(y|f) by draws of f, with the same normal numbers every time, and log p(y|E f)."""
     points, size = found.mean.shape
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(SAMPLES, points, size, 1, generator=generator, dtype=torch.float64)
@@ -198,5 +203,4 @@ def _sampled(surface: LossSurface, found: _Outputs) -> Tensor:
     outputs = found.mean + torch.cat([moved, torch.zeros_like(moved[:1])])
     predictive = surface.likelihood.predictive(outputs.to(surface.vector.dtype))
     scores = predictive.log_scores(found.target).double()
-    average = scores[:-1].logsumexp(0) - math.log(SAMPLES)
-    return 0.5 * (average + scores[-1])
+    return scores[:-1].logsumexp(0) - math.log(SAMPLES), scores[-1]
