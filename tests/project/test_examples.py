@@ -38,7 +38,7 @@ def size_of(picture: Path) -> tuple[int, int]:
 
 def test_every_example_is_tested():
     tested = {"regression_gap", "classification_ood", "own_model", "any_function", "how_to_choose"}
-    tested |= {"adapters"}
+    tested |= {"adapters", "residual_images"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | {"common"}
 
 
@@ -110,3 +110,14 @@ def test_an_example_runs_as_a_program(tmp_path):
 def test_full_classification_beats_the_trained_network(tmp_path):
     found = example("classification_ood").main(quick=False, out=tmp_path)
     assert found["draws, disagreement"] > 0.85
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+@pytest.mark.slow
+def test_draws_of_a_residual_network_know_turned_digits(tmp_path):
+    found = example("residual_images").main(quick=True, out=tmp_path)
+    assert found["draws"]["nll"] < found["network"]["nll"]
+    assert found["draws"]["auroc"] > found["network"]["auroc"]
+    assert found["wrong"] / 20 > 3 * found["all wrong"] / 597
+    page = (tmp_path / "residual_images" / "report.html").read_text(encoding="utf-8")
+    assert "iVBOR" in page  # the images, as PNGs in base64

@@ -205,7 +205,7 @@ def test_diversity_is_the_share_of_disagreement() -> None:
     found = draws.diversity(new)
     assert found.on_data == pytest.approx(float(epistemic / (epistemic + 0.3**2)))
     assert 0 < found.far < 1
-    assert "disagreement: " in draws.summary()
+    assert "disagreement of draws: " in draws.summary()
     assert "answer as one" not in draws.summary()
 
 

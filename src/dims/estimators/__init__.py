@@ -8,6 +8,7 @@ of the estimators answer in the units of y. `tables` reads CSV files for them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -207,17 +208,19 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
         std = predictive.variance.sqrt().numpy() * self.target_scale_
         return mean, std.reshape(mean.shape)
 
-    def quantile(self, X: Any, q: float) -> np.ndarray:
+    def quantile(self, X: Any, q: float | Sequence[float]) -> np.ndarray:
         """The value that y falls below with probability q, of the mixture of all draws.
 
         Args:
             X: Features, (N, D).
-            q: A probability strictly between 0 and 1.
+            q: A probability strictly between 0 and 1, or several.
 
         Returns:
-            Quantiles in the shape of y.
+            Quantiles in the shape of y; of several q, (..., len(q)).
         """
-        return self._in_units_of_y(self._predictive(X).quantile(float(q)))
+        predictive = self._predictive(X)
+        found = [self._in_units_of_y(predictive.quantile(float(one))) for one in np.ravel(q)]
+        return np.stack(found, axis=-1) if np.ndim(q) else found[0]
 
     def interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The central interval that holds y with the given probability.

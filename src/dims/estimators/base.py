@@ -20,6 +20,7 @@ from dims.estimators.care import judge
 from dims.estimators.given import Checked, Fitted, Trained
 from dims.estimators.own_words import in_words_of_estimators
 from dims.estimators.refused import refuse
+from dims.estimators.settings import check_settings
 from dims.estimators.training import trained
 from dims.model.likelihoods import Likelihood
 from dims.prediction.predictive import Predictive
@@ -163,6 +164,7 @@ class DimsEstimator(BaseEstimator):
             TypeError: Weights of rows or other arguments were given.
         """
         refuse(refused)
+        check_settings(self)
         self._network_draws = None
         made = self._chosen(self._checked(X, y))
         self._sample(made.draw_seed)

@@ -183,7 +183,8 @@ def _standard_error(rows: Tensor) -> float:
 def complaint_about(found: Mapping[str, float], task: str) -> str:
     """Why an answer should not be trusted; "" where it may be."""
     rows = f"{found['rows']:.0f} held-out rows"
-    evidence = f"log evidence {found['evidence_over_constant']:+.1f} nats over it"
+    more = found["evidence_over_constant"]
+    evidence = f"its log evidence is {abs(more):.1f} nats {'higher' if more >= 0 else 'lower'}"
     if found["gain_on_training_rows"] < 0:
         evidence += f", {found['gain_on_training_rows']:+.3f} nats a row on training rows"
     if not trustworthy(found):

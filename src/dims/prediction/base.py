@@ -46,8 +46,8 @@ class Predictive(Shown, ABC):
     weights: Tensor | None = None
 
     def _facts(self) -> dict[str, Any]:
-        draws, points, outputs = self.samples.shape
-        return {"draws": draws, "points": points, "outputs": outputs}
+        members, points, outputs = self.samples.shape
+        return {"members": members, "points": points, "outputs": outputs}
 
     @property
     @abstractmethod

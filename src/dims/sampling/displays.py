@@ -13,6 +13,8 @@ __all__ = ["Display", "display"]
 
 FIRST_LINE, NEXT_LINES = 10.0, 60.0  # seconds until a log gets its first line, and between others
 NOTEBOOK_EVERY = 0.25  # seconds
+WORTH = 0.1  # of the whole, from which on an estimate of what is left is worth showing
+SLOWEST = 0.1  # of the time so far: the last trajectories are slow, so that more is left than that
 
 
 @runtime_checkable
@@ -129,9 +131,14 @@ class _Log:
             return
         self.next = now + NEXT_LINES
         spent = now - self.began
-        left = f", about {_minutes(spent * (1 - part) / part)} left" if part else ""
+        left = f", about {_minutes(_left(part, spent))} left" if (part or 0) >= WORTH else ""
         text = text.removeprefix("dims: ")  # the method of this name
         print(f"dims: {text}, {_minutes(spent)} so far{left}", file=sys.stderr, flush=True)
+
+
+def _left(part: float, spent: float) -> float:
+    """Seconds."""
+    return max(spent * (1 - part) / part, SLOWEST * spent)
 
 
 def _minutes(seconds: float) -> str:

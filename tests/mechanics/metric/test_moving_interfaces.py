@@ -89,8 +89,8 @@ def test_draws_tell_of_the_metric(posterior, draws):
     assert not torch.equal(draws.metric_length, draws.arc_length)
     assert (draws.gradient_equivalents > draws.evaluations).all()
     summary = draws.summary()
-    assert "length in the metric" in summary
-    assert "with the time of the moving metric" in summary
+    assert "length, moving metric" in summary
+    assert "with the work of the moving metric" in summary
     assert draws.saved_kinetic_energy.shape == (4, 2)
     # What friction takes between the saved times is taken from E = T + κL.
     energy = draws.saved_kinetic_energy + draws.saved_loss

@@ -181,7 +181,7 @@ def _diversity(made: Answers, findings: dict[str, Any]) -> None:
         return
     text = f"{100 * found['on_data']:.1f} % of the uncertainty on the training data"
     if found["far"] is not None:
-        text += f", {100 * found['far']:.1f} % five standard deviations from it"
+        text += f", {100 * found['far']:.1f} % five standard deviations away"
     made.facts.append(["disagreement of the draws", text])
 
 

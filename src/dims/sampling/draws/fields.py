@@ -32,7 +32,7 @@ ROW_NUMBERS = {
     "energy_violation": "energy violation",
     "energy_balance": "energy balance",
     "arc_length": "arc length",
-    "metric_length": "length in the metric",
+    "metric_length": "length, moving metric",
     "gradient_equivalents": "gradient equivalents",
 }
 SAVED_TENSORS = ("saved", "saved_loss", "saved_gradient_norm", "saved_kinetic_energy")

@@ -61,6 +61,8 @@ def _weights(draws: Draws) -> list[str]:
 def _mixture(draws: Draws, mixture: Mixture) -> list[str]:
     named = mixture.named_weights(draws.times.tolist())
     listed = ", ".join(f"{name} {weight:.2f}" for name, weight in named.items() if weight > 0)
+    if named.get("widened", 0) > 0:
+        listed += " (by a Laplace approximation at each draw)"
     if mixture.held_out == 0:
         return [f"weights: without held-out rows: {listed}"]
     lines = [f"weights: by {counted(mixture.held_out, 'held-out row')}: {listed}"]
@@ -80,19 +82,29 @@ def _diversity(draws: Draws) -> list[str]:
     found = measured_diversity(draws)
     if found is None:
         return []
-    far = "" if math.isnan(found.far) else f", {found.far:.1%} five standard deviations from it"
-    return [f"disagreement: {found.on_data:.1%} of the uncertainty on the training data{far}"]
+    far = "" if math.isnan(found.far) else f", {found.far:.1%} five standard deviations away"
+    return [f"disagreement of draws: {found.on_data:.1%} of the uncertainty on training data{far}"]
 
 
 def _endings(draws: Draws) -> list[str]:
     lines = []
     statuses = Counter(s.name.lower().replace("_", " ") for s in draws.status if s is not None)
     if statuses:
-        lines.append("trajectories: " + _listed(statuses))
+        lines.append("trajectories: " + _listed(statuses) + _stopped(draws))
     if draws.verdict:
         lines.append("verdicts: " + _listed(Counter(draws.verdict)))
         lines += _meaning_of_minimum(draws, draws.verdict)
     return lines
+
+
+def _stopped(draws: Draws) -> str:
+    """Draws that a time stopped are near minima, which their gradient shows."""
+    end, norms = draws.settings.get("max_time"), draws.gradient_norm
+    norms = norms[norms.isfinite()]
+    settled = bool((draws.displacement.nan_to_num() > 0).any())
+    if end is None or settled or not len(norms) or norms.median() <= 1:
+        return ""
+    return f'; stopped at t = {end:g} near minima, settle="full" goes on to them'
 
 
 def _meaning_of_minimum(draws: Draws, verdicts: Sequence[str]) -> list[str]:
@@ -151,7 +163,7 @@ def _cost(draws: Draws) -> list[str]:
     cost = f"cost: {total:,} gradients of a network, {each} a draw"
     equivalents = float(draws.gradient_equivalents.nansum())
     if equivalents > total:
-        cost += f"; {equivalents / len(draws):,.0f} with the time of the moving metric"
+        cost += f", as long as {equivalents / len(draws):,.0f} with the work of the moving metric"
     return [cost]
 
 
