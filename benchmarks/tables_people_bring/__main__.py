@@ -10,14 +10,11 @@ the mean or the majority class on fresh rows; a warning is false where it is sig
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from dims.sampling.files import write_text_atomically
+from cells import Cell, compute
 from tables_people_bring.cases import run_case
 from tables_people_bring.problems import PROBLEMS
 from tables_people_bring.verdicts import false, missing, read_cases, summary, table
@@ -30,32 +27,39 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
     parser.add_argument("--seeds", nargs="+", type=int, default=range(10))
     parser.add_argument("--max-time", type=float, help="of the motion; the default without it")
+    parser.add_argument("--workers", type=int, default=1, help="tables at once, each on one core")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="print what is finished, run nothing")
     given = parser.parse_args()
     if not given.table:
         settings = {} if given.max_time is None else {"max_time": given.max_time}
-        run(given.only, given.seeds, given.out, **settings)
+        run(given.only, given.seeds, given.out, given.workers, **settings)
     cases = read_cases(given.out)
     ordered = {name: cases[name] for name in PROBLEMS if name in cases}
     print(table(ordered), summary(ordered), sep="\n\n")
 
 
-def run(names: Sequence[str], seeds: Sequence[int], out: Path, **settings: Any) -> None:
+def run(
+    names: Sequence[str], seeds: Sequence[int], out: Path, workers: int = 1, **settings: Any
+) -> None:
     """All cases that have no file yet, one seed after the other."""
-    torch.set_num_threads(1)
+    cells = []
     for seed in seeds:
         for name in names:
             folder = "".join(letter if letter.isalnum() else "_" for letter in name)
             path = out / folder.replace("__", "_") / f"{seed}.json"
-            if path.exists():
-                continue
-            case = {"table": name, "seed": seed, **run_case(PROBLEMS[name], seed, **settings)}
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text_atomically(path, json.dumps(case, indent=1) + "\n")
-            verdict = "MISSING WARNING" if missing(case) else "false warning" if false(case) else ""
-            gain = case["over_constant"]["log_score"][0]
-            print(f"{seed} {name}: {gain:+.3f} nats, {case['seconds']} s {verdict}", flush=True)
+            cells.append(Cell(f"{seed} {name}", path, (name, seed, settings)))
+    compute(cells, _run, _told, workers)
+
+
+def _run(name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    return {"table": name, "seed": seed, **run_case(PROBLEMS[name], seed, **settings)}
+
+
+def _told(case: dict[str, Any]) -> str:
+    verdict = "MISSING WARNING" if missing(case) else "false warning" if false(case) else ""
+    gain = case["over_constant"]["log_score"][0]
+    return f"{gain:+.3f} nats, {case['seconds']} s {verdict}"
 
 
 if __name__ == "__main__":

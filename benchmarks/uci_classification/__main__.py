@@ -10,12 +10,10 @@ The data are found through DIMS_DATA (`dims data list`). Rules were chosen on th
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from dims.sampling.files import write_text_atomically
+from cells import Cell, compute
 from dims_paper.datasets.uci import UCI_NAMES, load_uci
 from uci_classification.differences import FIVE, table
 from uci_classification.networks import train_paper_networks
@@ -34,6 +32,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--networks", type=Path, default=Path("../runs/uci_classification"))
+    parser.add_argument("--workers", type=int, default=1, help="splits at once, each on one core")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="print what is finished, run nothing")
     given = parser.parse_args()
@@ -45,7 +44,7 @@ def main() -> None:
 
 def run(given: argparse.Namespace) -> None:
     """All splits that have no file yet."""
-    torch.set_num_threads(1)
+    cells = []
     for name in given.sets:
         for protocol in given.protocols:
             if protocol == "class" and load_uci(name, 0).classes < 3:
@@ -54,13 +53,14 @@ def run(given: argparse.Namespace) -> None:
                 train_paper_networks(name, SEEDS, given.networks)
             for seed in range(given.first_seed, given.first_seed + given.seeds):
                 path = given.out / f"{name}_{protocol}" / f"{seed:02d}.json"
-                if path.exists():
-                    continue
-                found = run_one(name, protocol, seed, given.draws, given.networks)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_text_atomically(path, json.dumps(found, indent=1) + "\n")
-                scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
-                print(f"{name} {protocol} {seed}: NLL {scores}; {found['seconds']}", flush=True)
+                how = (name, protocol, seed, given.draws, given.networks)
+                cells.append(Cell(f"{name} {protocol} {seed}", path, how))
+    compute(cells, run_one, _told, given.workers)
+
+
+def _told(found: dict[str, Any]) -> str:
+    scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
+    return f"NLL {scores}; seconds {found['seconds']}"
 
 
 if __name__ == "__main__":

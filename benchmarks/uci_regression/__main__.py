@@ -10,12 +10,12 @@ were chosen on the first five splits of `CHOSEN_ON`, and the other sets confirm 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from dims.sampling.files import write_text_atomically
+from cells import Cell, compute
 from dims_paper.datasets.uci_regression import REGRESSION_NAMES, load_regression, split_count
 from uci_regression.counts import counts
 from uci_regression.protocol import Configuration, run_split
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--no-held-out", action="store_true", help="the default answer alone")
     parser.add_argument("--device", default="cpu", help="of fits and motion")
     parser.add_argument("--train-device", default="cpu", help="of training: cuda for protein")
+    parser.add_argument("--workers", type=int, default=1, help="splits at once, each on one core")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="print what is finished, run nothing")
     given = parser.parse_args()
@@ -48,7 +49,7 @@ def main() -> None:
             device=given.device,
             train_device=given.train_device,
         )
-        run(given.sets, given.first_split, given.splits, how, given.out)
+        run(given.sets, given.first_split, given.splits, how, given.out, given.workers)
     results = read_results(given.out)
     print(summary(results))
     for answer in ("default", "held out"):
@@ -56,20 +57,31 @@ def main() -> None:
         print(f"\n{counts(results, answer, CHOSEN_ON)}")
 
 
-def run(sets: list[str], first: int, splits: int | None, how: Configuration, out: Path) -> None:
+def run(
+    sets: list[str],
+    first: int,
+    splits: int | None,
+    how: Configuration,
+    out: Path,
+    workers: int = 1,
+) -> None:
     """All splits that have no file yet."""
-    torch.set_num_threads(1)
+    cells = []
     for name in sets:
         count = split_count(name)
         for split in range(first, count if splits is None else min(first + splits, count)):
             path = out / name / f"{split:02d}.json"
-            if path.exists():
-                continue
-            found = run_split(name, load_regression(name, split, torch.float32), split, how)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text_atomically(path, json.dumps(found, indent=1) + "\n")
-            scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
-            print(f"{name} {split}: NLL {scores}; seconds {found['seconds']}", flush=True)
+            cells.append(Cell(f"{name} {split}", path, (name, split, how)))
+    compute(cells, _run, _told, workers)
+
+
+def _run(name: str, split: int, how: Configuration) -> dict[str, Any]:
+    return run_split(name, load_regression(name, split, torch.float32), split, how)
+
+
+def _told(found: dict[str, Any]) -> str:
+    scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
+    return f"NLL {scores}; seconds {found['seconds']}"
 
 
 if __name__ == "__main__":
