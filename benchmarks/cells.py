@@ -1,4 +1,4 @@
-"""Cells of a benchmark: what one file of results stands for. Those that have one are not repeated."""
+"""Cells of a benchmark: each is one file of results, computed if it is not there yet."""
 
 from __future__ import annotations
 

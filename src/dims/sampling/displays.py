@@ -131,7 +131,9 @@ class _Log:
             return
         self.next = now + NEXT_LINES
         spent = now - self.began
-        left = f", about {_minutes(_left(part, spent))} left" if (part or 0) >= WORTH else ""
+        left = ""
+        if part is not None and part >= WORTH:
+            left = f", about {_minutes(_left(part, spent))} left"
         text = text.removeprefix("dims: ")  # the method of this name
         print(f"dims: {text}, {_minutes(spent)} so far{left}", file=sys.stderr, flush=True)
 
