@@ -85,15 +85,10 @@ def tune_at_minima(
     began = time.perf_counter()
     search = Search(surface, theta, fit_at, prior, tune_noise, score, cautious)
     places = search.scan(theta)
-    top, place = chosen(places, score, False), chosen(places, score, cautious)
-    # Weaker priors would have had better scores still, had points that were left out not said no.
-    refuted = search.refuted and top == min(places)
-    converged = not search.is_open or ((refuted or min(places) < top) and top < max(places))
+    place, converged = _choice(search, places, cautious)
     if search.left_out is not None:
-        place = search.left_out.weakest(places, top if refuted else place)
         places = search.left_out.noted(places)
-    best = places[place]
-    minima = [places[each] for each in sorted(places)]
+    best, minima = places[place], [places[each] for each in sorted(places)]
     if prior in ("layer", "tensor"):
         groups = search.groups(best, score)
         best, minima = groups[-1], [*minima, *groups[1:]]
@@ -117,6 +112,17 @@ def tune_at_minima(
         told = STOPPED.format(search.curvatures, delta) if search.is_spent else AT_AN_END
         warnings.warn(told, EvidenceWarning, stacklevel=5)  # the caller of `fit`
     return path, best
+
+
+def _choice(search: Search, places: dict[float, Minimum], cautious: bool) -> tuple[float, bool]:
+    """The place that is taken, and whether the best is inside the range that was looked at."""
+    top, place = chosen(places, search.score, False), chosen(places, search.score, cautious)
+    # Weaker priors would have had better scores still, had points that were left out not said no.
+    refuted = search.refuted and top == min(places)
+    if search.left_out is not None:
+        place = search.left_out.weakest(places, top if refuted else place)
+    converged = (refuted or min(places) < top) and top < max(places)
+    return place, converged or not search.is_open
 
 
 def _at_bound(chosen: Candidate, prior: str) -> tuple[str, ...]:

@@ -19,7 +19,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from dims.curvature import Curvature
+from torch import Tensor
+
+from dims.curvature import Curvature, Precision
 from dims.model.shapes import Vector
 from dims.sampling.quasi_newton import Place, follow
 from dims.surface.loss import LossSurface
@@ -70,53 +72,75 @@ def walk_down(
     Returns:
         The end of the walk; no step goes uphill.
     """
-    prior, scale = surface.prior_precision, surface.loss_scale
+    scale, damping = surface.loss_scale, _Damping(surface)
     tolerance = _usual_tolerance(surface) if tolerance is None else tolerance
-    smallest = float(prior.double().mean())  # what a first damping is worth
-    damping, harder = 0.0, 2.0
-    here = Place.at(surface, theta)
-    evaluations, steps, last_step = 1, 0, False
-    losses = [here.loss]
-    stride = surface.points * surface.outputs // (OUTPUTS_PER_PARAMETER * surface.size)
-    some = every(surface, max(1, min(stride, surface.points // FEWEST_POINTS)))
+    goal = 0.5 * tolerance * scale
+    here, some = Place.at(surface, theta), _some_points(surface)
+    losses, last_step, steps, curvatures, evaluations = [here.loss], False, 0, 0, 1
     while True:
-        curvature = fit_at(some, here.theta)
+        curvature, curvatures = fit_at(some, here.theta), curvatures + 1
         precision_under = partial(curvature.precision, scale=surface.points / some.points)
-        precision = precision_under(prior)
-        whole = precision.solve(here.gradient)
-        promised = 0.5 * here.slope(whole) / (tolerance * scale)
+        whole = precision_under(surface.prior_precision)
+        promised = 0.5 * here.slope(whole.solve(here.gradient)) / (tolerance * scale)
         arrived = promised <= 1
-        goal = 0.5 * tolerance * scale
         stalled = len(losses) > STALLED and losses[-1 - STALLED] - here.loss < goal
         done = arrived and (last_step or promised <= NEGLIGIBLE)
-        if steps == most_steps or done or stalled:
+        found = None
+        if not (steps == most_steps or done or stalled):
+            found = damping.step(here, whole, precision_under)
+            steps += 1
+        if found is None:  # arrived, or only rounding is left
             if some is surface:
                 break
             some, losses, last_step = surface, [here.loss], False
             continue
         last_step = arrived  # one more: on a quadratic loss it ends at the minimum
-        moved = False
-        for _ in range(TRIES):
-            if damping:
-                precision = precision_under(prior + damping)
-            step = precision.solve(here.gradient) if damping else whole
-            trial = Place.at(surface, here.theta - step)
-            evaluations += 1
-            damped = scale * damping * float(step.double() @ step.double())
-            kept = (here.loss - trial.loss) / (0.5 * (here.slope(step) + damped))
-            if kept > 0 and trial.finite:
-                moved = True
-                damping *= max(1 / 3, 1 - (2 * kept - 1) ** 3)
-                damping, harder = damping if damping > NO_DAMPING * smallest else 0.0, 2.0
-                break
-            damping, harder = max(harder * damping, smallest), 2 * harder
-        steps += 1
-        if not moved:  # rounding
-            break
-        here, used = follow(surface, [here, trial], precision.solve, goal)
+        here, used = follow(surface, [here, found.place], found.precision.solve, goal)
         evaluations += used
         losses.append(here.loss)
-    return Walk(here.theta, here.loss, curvature, arrived, evaluations, steps + 1)
+    evaluations += damping.tries
+    return Walk(here.theta, here.loss, curvature, arrived, evaluations, curvatures)
+
+
+class _Step(NamedTuple):
+    """Where a step led, and the precision that it used."""
+
+    place: Place
+    precision: Precision
+
+
+class _Damping:
+    """μ, which follows the share of the promised loss that a step keeps."""
+
+    def __init__(self, surface: LossSurface) -> None:
+        self.surface, self.prior = surface, surface.prior_precision
+        self.smallest = float(self.prior.double().mean())  # what a first damping is worth
+        self.size, self.harder, self.tries = 0.0, 2.0, 0
+
+    def step(
+        self, here: Place, whole: Precision, precision_under: Callable[[Tensor], Precision]
+    ) -> _Step | None:
+        """The first step that goes downhill; None where none does."""
+        for _ in range(TRIES):
+            precision = precision_under(self.prior + self.size) if self.size else whole
+            step = precision.solve(here.gradient)
+            trial = Place.at(self.surface, here.theta - step)
+            self.tries += 1
+            damped = self.surface.loss_scale * self.size * float(step.double() @ step.double())
+            kept = (here.loss - trial.loss) / (0.5 * (here.slope(step) + damped))
+            if kept > 0 and trial.finite:
+                size = self.size * max(1 / 3, 1 - (2 * kept - 1) ** 3)
+                self.size, self.harder = size if size > NO_DAMPING * self.smallest else 0.0, 2.0
+                return _Step(trial, precision)
+            self.size = max(self.harder * self.size, self.smallest)
+            self.harder *= 2
+        return None
+
+
+def _some_points(surface: LossSurface) -> LossSurface:
+    """The loss on as many of the points as give a curvature to step by."""
+    stride = surface.points * surface.outputs // (OUTPUTS_PER_PARAMETER * surface.size)
+    return every(surface, max(1, min(stride, surface.points // FEWEST_POINTS)))
 
 
 def _usual_tolerance(surface: LossSurface) -> float:
