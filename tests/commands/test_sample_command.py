@@ -105,9 +105,16 @@ def test_saved_times_are_kept_in_the_store_and_the_file(entry, tmp_path, monkeyp
 def test_init_keeps_what_is_there(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("mine")
-    for name in (file, tmp_path / "no name.py", tmp_path / "json.py", tmp_path / "x.txt"):
-        code, _, error = call("init", name)
-        assert (code, error[:11]) == (2, "dims: FILE:")
+    wrong = {
+        "mine.py": "exists",
+        "no name.py": "letters, digits and _ only",
+        "json.py": "is the name of a module of Python",
+        "x.txt": "a name that ends in .py",
+        "x7": "a name that ends in .py",
+    }
+    for name, said in wrong.items():
+        code, _, error = call("init", tmp_path / name)
+        assert (code, error[:11], said in error) == (2, "dims: FILE:", True), error
     assert file.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
 

@@ -50,8 +50,7 @@ def init(
     Example: dims init my_run.py --csv houses.csv --target price
     """
     name = str(file)[:80]
-    if file.suffix != ".py" or not file.stem.isidentifier() or file.stem in sys.stdlib_module_names:
-        end(f"FILE: {name!r} cannot name a module; give a name such as my_run.py")
+    _check_name(file, name)
     if target is not None and csv is None:
         end("--target: it is a column of a table; give --csv too")
     if task is not None and csv is None:
@@ -74,6 +73,16 @@ def init(
     Console(highlight=False, markup=False).print(
         f"{told}Wrote {name}. Next: {following}", soft_wrap=True
     )
+
+
+def _check_name(file: Path, shown: str) -> None:
+    """`dims sample` imports the program by its name."""
+    if file.suffix != ".py":
+        end(f"FILE: give {shown!r} a name that ends in .py, such as my_run.py")
+    if not file.stem.isidentifier():
+        end(f"FILE: {shown!r} may have letters, digits and _ only, and no digit first")
+    if file.stem in sys.stdlib_module_names:
+        end(f"FILE: {shown!r} is the name of a module of Python; give another, such as my_run.py")
 
 
 def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tuple[str, str]:
