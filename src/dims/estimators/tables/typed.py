@@ -238,7 +238,8 @@ def _check_names(text: TextTable, names: list[str]) -> None:
     absent = [name for name in names if name not in text.cells]
     if absent:
         there, listed = ", ".join(map(str, text.cells.columns[:20])), ", ".join(map(repr, absent))
-        found = f"{shown(text.path)} has no column {listed[:200]}; there"
+        columns = "columns" if len(absent) > 1 else "column"
+        found = f"{shown(text.path)} has no {columns} {listed[:200]}; there"
         if len(text.cells.columns) == 1:
             raise TableError(f"{found} is one column only, {there[:60]!r}; {SEPARATE}")
         raise TableError(f"{found} are {there}{did_you_mean(absent, text.cells.columns)}")
