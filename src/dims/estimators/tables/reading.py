@@ -78,6 +78,7 @@ def read_text(
     try:
         content = _bytes_of(path)
         chosen = find_format(content, usual) if format is None else format
+        _check_encoding(path, content, chosen.encoding)
         cells = _parse(path, chosen)
     except (OSError, ValueError, LookupError, OverflowError) as error:
         if isinstance(error, TableError):
@@ -128,6 +129,19 @@ def _bytes_of(path: Path) -> bytes:
     if instead:
         raise TableError(f"{shown(path)} is not a CSV table: it is {instead}")
     return content
+
+
+def _check_encoding(path: Path, content: bytes, encoding: str) -> None:
+    """Refuse bytes that are no text in an encoding, and name one in which they are."""
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line, likely = content.count(b"\n", 0, error.start) + 1, find_format(content).encoding
+        raise TableError(
+            f"{shown(path)} is not text in {encoding}: line {line} has the byte "
+            f"{content[error.start]:#04x}"
+            + (f'; set encoding="{likely}" in FORMAT' if likely != encoding else "")
+        ) from error
 
 
 def _parse(path: Path, format: Format) -> pd.DataFrame:
