@@ -110,7 +110,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         if len(read) < FEWEST_TO_LEARN_FROM:
             notes.append(FEW.format(len(read)))
     except TableError as error:
-        end(f"--csv: {error}")
+        end(f"--csv: {str(error).replace('set TASK = ', 'give --task ')}")
     listed = [
         f"    {_literal(name)}: {_literal(each.kind)},  # {' '.join(each.why.split())}"
         for name, each in columns.items()

@@ -10,9 +10,10 @@ import pandas as pd
 
 from dims.estimators.tables.cells import parse_numbers, split_unit
 
-__all__ = ["OTHER_SIGN", "decimal_of", "differ", "told_by", "with_both_signs"]
+__all__ = ["OTHER_SIGN", "decimal_of", "differ", "has_other_sign", "told_by", "with_both_signs"]
 
 OTHER_SIGN = {",": ".", ".": ","}
+NAMES = {",": "decimal comma", ".": "decimal point"}
 
 
 def decimal_of(cells: pd.Series, separator: str) -> str:
@@ -29,6 +30,17 @@ def with_both_signs(cells: pd.Series) -> pd.DataFrame:
     """The numbers that cells are with each sign; units do not matter."""
     bare = cells.map(lambda cell: split_unit(cell)[0], na_action="ignore")
     return pd.DataFrame({sign: parse_numbers(bare, sign) for sign in OTHER_SIGN})
+
+
+def has_other_sign(cells: pd.Series, decimal: str, unit: str = "") -> str:
+    """That cells which are no numbers are some with the other decimal sign; "" where none is."""
+    other = OTHER_SIGN[decimal]
+    found = parse_numbers(cells, other, unit).notna()
+    if not found.any():
+        return ""
+    subject = "they have" if found.all() else "some have"
+    subject = "it has" if cells.nunique() == 1 else subject
+    return f"{subject} a {NAMES[other]}, and this file has {NAMES[decimal]}s"
 
 
 def told_by(read: pd.DataFrame, sign: str) -> pd.Series:

@@ -18,11 +18,11 @@ from dims.estimators.tables.columns import (
     parse_dates,
     unit_of,
 )
+from dims.estimators.tables.decimals import has_other_sign
 from dims.estimators.tables.naming import lines_named, none_of
 from dims.estimators.tables.reading import TextTable, shown
 
 __all__ = ["note_bad_cells", "number_columns", "typed_inputs", "used"]
-__all__ += ["wanted_number"]
 
 
 def used(columns: Mapping[str, str]) -> list[str]:
@@ -61,22 +61,18 @@ def typed_inputs(
         made[name] = values
         count, filled = int(bad[rows].sum()), int(cells.notna().to_numpy()[rows].sum())
         if count > BAD_CELLS * filled:
-            first = str(cells[rows & bad].iloc[0])[:40]
+            first = cells[rows & bad].iloc[:1]
+            why = "" if unit is None else has_other_sign(first, text.format.decimal, unit)
             wrong.append(
                 f"{name!r} is a {kind!r}, but {count} of {filled} cells of {shown(text.path)} that "
-                f"are not empty cannot be read so, as {first!r}"
+                f"are not empty cannot be read so, as {first.iloc[0][:40]!r}"
+                + (f" ({why})" if why else "")
             )
             continue
-        wanted = kind if unit is None else wanted_number(unit)
-        note_bad_cells(text, name, bad, wanted, "taken as missing", notes)
+        note_bad_cells(text, name, bad, kind, "taken as missing", notes)
     if not made:
         raise TableError("COLUMNS: every column is left out; a network needs one")
     return pd.DataFrame(made), wrong
-
-
-def wanted_number(unit: str) -> str:
-    """What the cells of a column should be."""
-    return f"{NUMBER} in {unit}" if unit else NUMBER
 
 
 def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:
@@ -87,10 +83,14 @@ def _dates(name: str, cells: pd.Series, form: str) -> pd.Series:
 
 
 def note_bad_cells(
-    text: TextTable, name: str, bad: np.ndarray, wanted: str, done: str, notes: list[str]
+    text: TextTable, name: str, bad: np.ndarray, kind: str, done: str, notes: list[str]
 ) -> None:
     """Lines, column and content of cells that are not what they should be."""
     if bad.any():
-        found = none_of(text.cells[name][bad], "is")
-        where = lines_named(text.lines[bad])
-        notes.append(f"{where}, column {name!r}: {found} a {wanted}; {done}")
+        unit, cells = unit_of(kind), text.cells[name][bad]
+        wanted = f"{NUMBER} in {unit}" if unit else kind
+        why = "" if unit is None else has_other_sign(cells, text.format.decimal, unit)
+        notes.append(
+            f"{lines_named(text.lines[bad])}, column {name!r}: {none_of(cells, 'is')} a {wanted}"
+            f"{f' ({why})' if why else ''}; {done}"
+        )

@@ -13,14 +13,15 @@ import pandas as pd
 import torch
 
 from dims.errors import TableError, TableWarning
-from dims.estimators.tables.cells import common_unit, parse_numbers
+from dims.estimators.tables.cells import common_unit, parse_numbers, split_unit
+from dims.estimators.tables.columns import NUMBER
+from dims.estimators.tables.decimals import OTHER_SIGN, has_other_sign
 from dims.estimators.tables.formats import Format
 from dims.estimators.tables.inputs import (
     note_bad_cells,
     number_columns,
     typed_inputs,
     used,
-    wanted_number,
 )
 from dims.estimators.tables.reading import (
     SEPARATE,
@@ -173,13 +174,12 @@ def read(
         unit = common_unit(cells)
         numbers = parse_numbers(cells, text.format.decimal, unit)
         bad = numbers.isna().to_numpy() & known
-        note_bad_cells(text, target, bad, wanted_number(unit), "left out", notes)
+        note_bad_cells(text, target, bad, f"{NUMBER} {unit}".strip(), "left out", notes)
         known, answers = numbers.notna().to_numpy(), numbers.to_numpy()
     if known.sum() < FEWEST_ROWS:
-        hint = '; set TASK = "classification" for classes' if task == "regression" else ""
         raise TableError(
             f"{known.sum()} rows of {shown(text.path)} have a {target!r} that can be used; at "
-            f"least {FEWEST_ROWS} are needed{hint}"
+            f"least {FEWEST_ROWS} are needed{_why_none(text, target, ~known)}"
         )
     if not known.all():
         notes.append(f"{(~known).sum()} rows without {target!r} are left out")
@@ -232,6 +232,18 @@ def read_inputs(
     for said in wrong:
         warnings.warn(f"{said}; they count as missing", TableWarning, stacklevel=2)
     return Table(inputs, np.empty(0), text.lines, text.cells, text.format, notes)
+
+
+def _why_none(text: TextTable, target: str, unused: np.ndarray) -> str:
+    """A target that is no number, and what it may be; "" where all are empty."""
+    cells = text.cells[target][unused].dropna()
+    if cells.empty:
+        return ""
+    first, decimal = cells.iloc[0], text.format.decimal
+    found = f"; line {text.lines[cells.index[0]]} has {first[:40]!r}, which is no number"
+    if has_other_sign(cells[:1], decimal, split_unit(first)[1]):
+        return f"{found} with decimal={decimal!r} in FORMAT: is it {OTHER_SIGN[decimal]!r}?"
+    return f'{found}; set TASK = "classification" for classes'
 
 
 def _check_names(text: TextTable, names: list[str]) -> None:
