@@ -260,13 +260,14 @@ def test_columns_become_numbers(tmp_path):
     path = written(tmp_path, houses().replace(",N,", ",X,", 1))
     kinds = kinds_of(path, "price")
     table = tables.read(path, kinds, "price", "regression")
+    table.inputs.loc[10:17, "size"] = None
     made = tables.preparation(kinds).fit(table.inputs)
     names = list(made.get_feature_names_out())
     assert names[:4] == ["size", "built", "rating", "missingindicator_size"]
     assert {"side_E", "side_S", "side_infrequent_sklearn", "garden_no", "garden_yes"} <= set(names)
     features = dict(zip(names, made.transform(table.inputs).T, strict=True))
     assert features["size"][5] == features["size"][7] == table.inputs["size"].median()
-    assert np.flatnonzero(features["missingindicator_size"]).tolist() == [5, 7]
+    assert np.flatnonzero(features["missingindicator_size"]).tolist() == [5, 7, *range(10, 18)]
     assert (features["built"] > 1989.9).all()
     (tmp_path / "new.csv").write_text("garden,built,size,rating,side\nmaybe,,,3,Q\nyes,,5,3,\n")
     new = tables.read_inputs(tmp_path / "new.csv", kinds)

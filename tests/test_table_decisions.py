@@ -37,7 +37,8 @@ def read(folder: Path) -> tables.Table:
 def test_missing_cells_and_rare_levels_are_told(tmp_path):
     assert tables.decisions(tables.preparation(KINDS), read(tmp_path)) == [
         "column 'size': 2 of 30 cells are missing; filled with the median of the training rows, "
-        f"{np.median(np.arange(28) + 0.5):g}; another input marks them",
+        f"{np.median(np.arange(28) + 0.5):g}; no input marks them, because it takes 10 rows to "
+        "learn what a gap means",
         "column 'side': 3 of 30 cells are missing; a level of their own, '(missing)'",
         "column 'side': 3 rare levels share one input ((missing), E, W); levels in fewer than 4 "
         "training rows are rare, and those that would need more than 20 inputs",
@@ -54,7 +55,7 @@ def test_other_settings_are_used_and_told(tmp_path):
     assert features.shape == (30, 4)
     assert features[:2, 0].tolist() == [7, 7]
     mean = tables.preparation(KINDS, "mean", rare=1).fit_transform(table.inputs)
-    assert mean.shape == (30, 7)
+    assert mean.shape == (30, 6)
     assert mean[0, 0] == np.mean(np.arange(28) + 0.5)
 
 
@@ -102,6 +103,12 @@ GUESSES = (
             "only 1 of 40 training rows have 'No' (is it 'no'?); the",
         ),
         (["x"] + [""] * 39, "category", "only 1 of 40 training rows have 'x'; the"),
+        (
+            ["yes"] + ["no"] * 33 + [""] * 6,
+            "category",
+            "only 1 of 40 training rows have 'yes'; the",
+        ),
+        (["1"] + ["0"] * 33 + [""] * 6, "number", "only 1 of 40 training rows have 1; the"),
     ],
 )
 def test_a_value_that_hardly_any_row_has_is_told(tmp_path, cells, kind, said):
@@ -188,7 +195,7 @@ def test_init_and_the_program_say_the_same(tmp_path, monkeypatch, capsys):
     assert written == {name: defaults[name].default for name in written}
     module.RARE, module.FILL = 1, 0
     module.data()
-    assert "filled with 0; another input marks them" in (said := capsys.readouterr().out)
+    assert "filled with 0; no input marks them" in (said := capsys.readouterr().out)
     assert "rare levels" not in said
 
 

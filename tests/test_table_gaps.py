@@ -1,4 +1,4 @@
-"""Missing numbers of a column that all training rows fill: intervals know that nothing is known."""
+"""Missing cells of a column that hardly any training row misses: intervals know what is unknown."""
 
 from __future__ import annotations
 
@@ -97,6 +97,47 @@ def test_predictions_are_the_mean_over_quantiles_of_training_rows(tmp_path):
     middles = np.sort(known.inputs["x1"])[2::5]  # of 20 parts
     each = pd.DataFrame({"x1": middles, "x2": 0.5, "side": "N"})
     assert made["predicted y"][0] == pytest.approx(model.predict(each).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("gaps", [1, 3, 9])
+def test_a_gap_that_few_training_rows_have_is_not_learned_from_them(tmp_path, capsys, gaps):
+    """The weights of its mark came from these rows alone: errors doubled, and nothing was said."""
+    some, new = rows(200, 0), rows(400, 1)
+    some.loc[: gaps - 1, "x1"] = None
+    model, known = learned(tmp_path, some)
+    assert list(model[0].get_feature_names_out())[:3] == ["x1", "x2", "side_N"]
+    (note,) = tables.decisions(tables.preparation(KINDS), known)
+    assert note.endswith(
+        "; no input marks them, because it takes 10 rows to learn what a gap means"
+    )
+    made = predicted(model, known, saved(tmp_path, "new.csv", new.assign(x1=None, y=0)))
+    assert 0.92 < covered(made, new["y"]) < 0.99
+    assert np.std(made["predicted y"] - new["y"]) < 1.1 * 5
+    assert abs(np.mean(made["predicted y"] - new["y"])) < 0.2 * 5
+    assert f"column 'x1': missing, as in only {gaps} of the rows that" in capsys.readouterr().out
+    assert made["note"].str.startswith("x1 is missing").all()
+
+
+def test_a_category_that_few_training_rows_miss_is_averaged_over_too(tmp_path, capsys):
+    some = rows(60, 0)
+    some.loc[:3, "side"] = None
+    model, known = learned(tmp_path, some)
+    path = tmp_path / "new.csv"
+    path.write_text("x1,x2,side\n1,2,\n1,2,N\n1,2,S\n")
+    made = predicted(model, known, path)["predicted y"]
+    share = (known.inputs["side"].dropna() == "S").mean()
+    assert made[0] == pytest.approx((1 - share) * made[1] + share * made[2], abs=0.2)
+    assert "column 'side': missing, as in only 4 of the rows" in capsys.readouterr().out
+
+
+def test_columns_that_no_training_row_has_both_of_can_be_missing(tmp_path):
+    some = rows(14, 0)
+    some["x1"] = some["x1"].where(some.index < 7)
+    some["x2"] = some["x2"].where(some.index >= 7)
+    model, known = learned(tmp_path, some)
+    path = tmp_path / "new.csv"
+    path.write_text("x1,x2,side\n,,N\n")
+    assert predicted(model, known, path)["predicted y"].notna().all()
 
 
 def test_gaps_that_were_learned_from_are_filled_and_marked(tmp_path, capsys):

@@ -25,7 +25,7 @@ def of(inputs: dict[str, list[object]]) -> Table:
 
 
 def test_rows_unlike_those_that_were_learned_from_have_a_note() -> None:
-    known = of({"area": [50.0, 80.0, 208.0], "town": ["A", "B", None]})
+    known = of({"area": [50.0, 80.0, 208.0], "town": ["A", "B", "C"]})
     new = of({"area": [900.0, np.nan, 60.0, 10.0], "town": ["A", None, "B", "A"]})
     made = preparation({"area": "number", "town": "category"}).fit(known.inputs)
     assert row_notes(oddities(unlearned(made, known, new), known, new), len(new)) == [

@@ -17,9 +17,7 @@ from dims.commands.pages.read import read_page
 from dims.estimators import tables
 
 FLATS = ["size,side,price"]
-FLATS += [
-    f"{'' if i in (4, 5, 6) else 30 + 7 * i % 90},{'NS'[i % 2]},{3 * i % 50}.5" for i in range(40)
-]
+FLATS += [f"{'' if i % 5 < 2 else 30 + 7 * i % 90},{'NS'[i % 2]},{3 * i % 50}.5" for i in range(40)]
 FEELINGS = ["a,kind", *(f"{i % 9}.5,{('up', 'down', 'flat')[i % 3]}" for i in range(40))]
 
 

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
+from dims.estimators.tables.gaps import FEWEST_GAPS, Filler
 from dims.estimators.tables.naming import SHOWN_CELLS
 from dims.estimators.tables.spelling import likely_spelling, same_word
 from dims.estimators.tables.typed import Table
@@ -36,15 +37,16 @@ def preparation(
 ) -> ColumnTransformer:
     """A scikit-learn transformer for the inputs of a `Table`.
 
-    A missing number is filled, and another column says where that was. A category becomes one
-    column of 0 and 1 for each level; rare levels share one, levels that were not there in `fit`
-    count as rare ones (all 0 where there are none), and "missing" is a level.
+    A missing number is filled, and where at least ten rows of `fit` miss one, another column says
+    where that was. A category becomes one column of 0 and 1 for each level; rare levels share one,
+    levels that were not there in `fit` count as rare ones (all 0 where there are none), and
+    "missing" is a level.
 
     Args:
         columns: The kind of each column; "leave out" leaves it out.
         fill: What a missing number or date becomes: the "median" or "mean" of the rows in `fit`,
             or a number.
-        mark_missing: Whether a column of 0 and 1 says where a number was missing.
+        mark_missing: Whether a column of 0 and 1 says where a number was missing, if enough were.
         rare: Levels in fewer rows of `fit` than this share one column; 1 groups none.
         most_levels: Most columns of a category; its rarest levels share the last one.
 
@@ -66,7 +68,7 @@ def preparation(
         sparse_output=False,
     )
     named = isinstance(fill, str)
-    filler = SimpleImputer(
+    filler = Filler(
         strategy=fill if named else "constant",
         fill_value=None if named else float(fill),
         add_indicator=mark_missing,
@@ -111,6 +113,8 @@ def filled(fitted: ColumnTransformer, missing: pd.DataFrame) -> list[str]:
                 what = "" if own else f"the {transformer.strategy} of the training rows, "
                 marks = transformer.indicator_.features_ if transformer.add_indicator else []
                 marked = "another input marks them" if place in marks else "no input marks them"
+                if transformer.add_indicator and place not in marks:
+                    marked += f", because it takes {FEWEST_GAPS} rows to learn what a gap means"
                 done = f"filled with {what}{transformer.statistics_[place]:g}; {marked}"
             notes.append(f"column {name!r}: {count} of {len(missing)} cells are missing; {done}")
     return notes
@@ -125,7 +129,8 @@ def _grouped(fitted: ColumnTransformer) -> list[str]:
         encoder = transformer[-1]
         found = (columns, encoder.infrequent_categories_, encoder.categories_)
         for name, levels, every in zip(*found, strict=True):
-            if levels is None or (len(levels) == 1 and len(every) == 2):  # nothing is shared
+            flag = len({*every} - {NOTHING}) <= 2
+            if levels is None or (len(levels) == 1 and flag):  # nothing is shared
                 continue
             common = set(every) - set(levels)
             listed = ", ".join(_named_level(level, common) for level in levels[:SHOWN_CELLS])
@@ -167,9 +172,9 @@ def hardly_seen(cells: pd.Series) -> tuple[Any, int] | None:
 
 
 def _values(cells: pd.Series) -> pd.Series:
-    """How often each value is there, the most frequent first; a missing level is one."""
-    numbers = pd.api.types.is_numeric_dtype(cells)
-    return (cells.dropna() if numbers else cells.fillna(NOTHING)).value_counts()
+    """How often each value is there, the most frequent first; beside one level, none is another."""
+    single = not pd.api.types.is_numeric_dtype(cells) and cells.nunique() < 2
+    return (cells.fillna(NOTHING) if single else cells).value_counts()
 
 
 def _hardly_seen(known: Table) -> list[str]:

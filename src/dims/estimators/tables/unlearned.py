@@ -1,5 +1,5 @@
-"""Values that no training row has, an unknown level or a gap in a column that all others fill: the
-answer averages over the values that were learned from.
+"""Values that were not learned from, an unknown level or a gap in a column that hardly any training
+row misses: the answer averages over the values that were learned from.
 
 The network cannot know what such a value does. That it is like the values it has seen, as often as
 each was seen, is the least that can be said, and so the interval covers their differences. In
@@ -23,6 +23,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from torch import Tensor
 
+from dims.estimators.tables.gaps import few_gaps
 from dims.estimators.tables.naming import lines_named, none_of
 from dims.estimators.tables.preparation import NOTHING, fills_with_a_number, learned_levels
 from dims.estimators.tables.spelling import did_you_mean
@@ -82,12 +83,13 @@ def parts(model: Pipeline, estimator: Any, known: Table | None, table: Table) ->
 
 
 def unlearned(fitted: ColumnTransformer, known: Table | None, table: Table) -> pd.DataFrame:
-    """Which cells hold what no training row has: a level, or nothing.
+    """Which cells hold what no training row has, a level, or what too few have, nothing.
 
     Args:
         fitted: The preparation, fitted to the training rows. Where it fills gaps with a number of
             your own, that is what a missing number means.
-        known: The training rows; without them, gaps between numbers are not found.
+        known: The training rows; without them, gaps in columns that hardly any of them misses are
+            not found.
         table: Any rows.
 
     Returns:
@@ -96,11 +98,12 @@ def unlearned(fitted: ColumnTransformer, known: Table | None, table: Table) -> p
     levels, filled = learned_levels(fitted), fills_with_a_number(fitted)
     found = {}
     for name, cells in table.inputs.items():
+        few = known is not None and few_gaps(known.inputs[name])
         if name in levels:
-            found[name] = ~cells.fillna(NOTHING).isin(levels[name])
+            gaps = cells.isna() & few
+            found[name] = gaps | ~cells.fillna(NOTHING).isin(levels[name])
         else:
-            full = known is not None and known.inputs[name].notna().all()
-            found[name] = cells.isna() & (full and not filled)
+            found[name] = cells.isna() & (few and not filled)
     return pd.DataFrame(found)
 
 
@@ -120,16 +123,21 @@ def _said_of(cells: pd.Series, name: str, known: Table | None) -> str:
     averages = "its prediction averages over what they have"
     done = "taken as a rare level" if known is None else averages
     if cells.isna().all():
-        return f"missing, as in none of the rows that were learned from; {done}"
+        gaps = 0 if known is None else int(known.inputs[name].isna().sum())
+        count = f"only {gaps}" if gaps else "none"
+        return f"missing, as in {count} of the rows that were learned from; {done}"
     guess = "" if known is None else did_you_mean(cells.unique(), known.inputs[name].dropna())
     return f"{none_of(cells, 'was')} in the rows that were learned from; {done}{guess}"
 
 
 def _chosen(known: Table, names: list[str]) -> pd.DataFrame:
     """`COPIES` training rows of some columns, evenly chosen in their order, so that each level is
-    there about as often as in all rows, and numbers are quantiles."""
+    there about as often as in all rows, and numbers are quantiles. Rows with a gap are not chosen
+    where these are few."""
     names = sorted(names, key=lambda name: is_numeric_dtype(known.inputs[name]))
     values = known.inputs[names].reset_index(drop=True)
+    full = values.dropna(subset=[name for name in names if few_gaps(values[name])])
+    values = values if full.empty else full
     ordered = values.sort_values(names, kind="stable", key=_sortable)
     places = ((np.arange(COPIES) + 0.5) / COPIES * len(values)).astype(int)
     return ordered.iloc[places]
