@@ -40,8 +40,8 @@ def test_missing_cells_and_rare_levels_are_told(tmp_path):
         f"{np.median(np.arange(28) + 0.5):g}; no input marks them, because it takes 10 rows to "
         "learn what a gap means",
         "column 'side': 3 of 30 cells are missing; a level of their own, '(missing)'",
-        "column 'side': 3 rare levels share one input ((missing), E, W); levels in fewer than 4 "
-        "training rows are rare, and those that would need more than 20 inputs",
+        "column 'side': 3 rare levels share one input ((missing), E, W); rare means in fewer than "
+        "4 training rows",
     ]
 
 
@@ -50,7 +50,11 @@ def test_other_settings_are_used_and_told(tmp_path):
     made = tables.preparation(KINDS, fill=7, mark_missing=False, rare=1, most_levels=3)
     notes = tables.decisions(made, table)
     assert notes[0].endswith("missing; filled with 7; no input marks them")
-    assert "3 rare levels share one input" in notes[2]
+    assert notes[2].endswith("((missing), E, W); rare means not among the 2 most frequent levels")
+    both = tables.decisions(tables.preparation(KINDS, most_levels=4), table)
+    assert both[2].endswith(
+        "rare means in fewer than 4 training rows, or not among the 3 most frequent levels"
+    )
     features = made.fit_transform(table.inputs)
     assert features.shape == (30, 4)
     assert features[:2, 0].tolist() == [7, 7]

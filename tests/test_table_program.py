@@ -193,7 +193,7 @@ def test_a_file_without_names_is_noticed(here):
 def test_rare_levels_and_other_spellings_are_named(here):
     rows = [f"{['sales', 'Sales', 'Shop'][min(i, 1 + i % 2)]},{i}.5" for i in range(40)]
     Path("t.csv").write_text("\n".join(["team,y", *rows]))
-    assert "column 'team': 1 level is rare (sales: is it 'Sales'?); levels in" in init()
+    assert "column 'team': 1 level is rare (sales: is it 'Sales'?); rare means in" in init()
     Path("new.csv").write_text("Team\nSales\n")
     with pytest.raises(TableError, match="no column 'team'; there is one column only, 'Team'"):
         tables.read_inputs("new.csv", {"team": "category"})

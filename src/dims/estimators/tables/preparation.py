@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -137,11 +137,16 @@ def _grouped(fitted: ColumnTransformer) -> list[str]:
             share = f"{len(levels)} rare levels share one input"
             notes.append(
                 f"column {name!r}: {share if len(levels) > 1 else '1 level is rare'} ({listed}"
-                f"{', …' if len(levels) > SHOWN_CELLS else ''}); levels in fewer than "
-                f"{encoder.min_frequency} training rows are rare, and those that would need more "
-                f"than {encoder.max_categories} inputs"
+                f"{', …' if len(levels) > SHOWN_CELLS else ''}); rare means {_rare(encoder, every)}"
             )
     return notes
+
+
+def _rare(encoder: OneHotEncoder, levels: Sized) -> str:
+    few, most = encoder.min_frequency, encoder.max_categories
+    reasons = [f"in fewer than {few} training rows"] if few > 1 else []
+    reasons += [f"not among the {most - 1} most frequent levels"] if len(levels) > most else []
+    return ", or ".join(reasons)
 
 
 def _alike(fitted: ColumnTransformer, known: Table) -> list[str]:
