@@ -162,7 +162,7 @@ def test_bad_cells_are_named_and_only_they_are_lost(tmp_path):
     path.write_text(path.read_text() + "\n140,50,N,no,01.01.2000,t,1,3,dear\n141,50,N,no,1,t,1,3,")
     table = tables.read(path, kinds_of(path, "price"), "price", "regression")
     assert table.notes[0] == "line 42, column 'price': 'dear' is not a number; left out"
-    assert table.notes[1] == "2 rows without 'price' are left out"
+    assert table.notes[1] == "2 rows without 'price' left out"
     assert "line 7, column 'size': 'large' is not a number; taken as missing" in table.notes
     assert "line 43, column 'built': '1' is not a date %d.%m.%Y; taken as missing" in table.notes
     assert len(table) == 40
@@ -189,7 +189,7 @@ def test_some_bad_cells_do_not_cost_the_column(tmp_path, good, wanted, bad):
     cells = [*good[: 30 - bad], *(f"about {i}" for i in range(bad))]
     column = column_of(tmp_path, cells)
     assert column.kind == wanted
-    assert f"{bad} of 30 cells are not" in column.why
+    assert f"{bad} of 30 cells {'is no' if bad == 1 else 'are not'}" in column.why
     table = tables.read(tmp_path / "t.csv", {"a": column.kind}, "y", "regression")
     assert table.inputs["a"].isna().sum() == bad
     (note,) = table.notes

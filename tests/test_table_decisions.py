@@ -94,7 +94,7 @@ GUESSES = (
             "number",
             "only 4 of 40 training rows have 1; the network can hardly learn what it",
         ),
-        (["0.5"] + ["7"] * 39, "number", "only 1 of 40 training rows have 0.5; the"),
+        (["0.5"] + ["7"] * 39, "number", "only 1 of 40 training rows has 0.5; the"),
         (
             ["0"] * 40,
             "number",
@@ -104,15 +104,15 @@ GUESSES = (
         (
             ["No"] + ["no"] * 39,
             "category",
-            "only 1 of 40 training rows have 'No' (is it 'no'?); the",
+            "only 1 of 40 training rows has 'No' (is it 'no'?); the",
         ),
-        (["x"] + [""] * 39, "category", "only 1 of 40 training rows have 'x'; the"),
+        (["x"] + [""] * 39, "category", "only 1 of 40 training rows has 'x'; the"),
         (
             ["yes"] + ["no"] * 33 + [""] * 6,
             "category",
-            "only 1 of 40 training rows have 'yes'; the",
+            "only 1 of 40 training rows has 'yes'; the",
         ),
-        (["1"] + ["0"] * 33 + [""] * 6, "number", "only 1 of 40 training rows have 1; the"),
+        (["1"] + ["0"] * 33 + [""] * 6, "number", "only 1 of 40 training rows has 1; the"),
     ],
 )
 def test_a_value_that_hardly_any_row_has_is_told(tmp_path, cells, kind, said):

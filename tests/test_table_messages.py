@@ -95,3 +95,18 @@ def test_classes_that_are_to_be_numbers_are_told_with_the_option(tmp_path, monke
     assert said.endswith(
         "line 2 has 'a', which is no number; give --task \"classification\" for classes\n"
     )
+
+
+def test_one_is_not_many(tmp_path):
+    lines = [f"{'' if i == 3 else i},{'' if i == 5 else i % 7}" for i in range(30)]
+    path = written(tmp_path, "\n".join(["a,y", *lines]))
+    columns = {"a": "number"}
+    table = tables.read(path, columns, "y", "regression")
+    assert table.notes[-1] == "1 row without 'y' left out"
+    (said,) = tables.decisions(tables.preparation(columns), table)
+    assert said.startswith("column 'a': 1 of 29 cells is missing; ")
+    path = written(tmp_path, "\n".join(["a,y", *lines]).replace("7,", "x,", 1))
+    assert (
+        ", 1 of 28 cells is no number, "
+        in tables.choose_columns(tables.read_text(path), "y")["a"].why
+    )

@@ -84,7 +84,7 @@ def test_what_was_odd_in_the_file_is_on_the_page(tmp_path, monkeypatch, capsys):
     sys.modules["dirty_run"].data()
     printed = [line.removeprefix("note: ") for line in capsys.readouterr().out.splitlines()]
     assert page["table_notes"] == [*printed, "columns that are left out: 'id'"]
-    assert printed[0] == "1 rows without 'kind' are left out"
+    assert printed[0] == "1 row without 'kind' left out"
     assert printed[1] == "line 4, column 'size': 'two' is not a number; taken as missing"
     assert printed[3].startswith("column 'vip': only ")
 

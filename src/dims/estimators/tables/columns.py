@@ -191,7 +191,8 @@ def _mostly(parsed: pd.Series) -> bool:
 
 def _bad(parsed: pd.Series, wanted: str) -> str:
     bad = int(parsed.isna().sum())
-    return f", {bad} of {len(parsed)} cells are not {wanted}" if bad else ""
+    are = f"is no {wanted[:-1]}" if bad == 1 else f"are not {wanted}"
+    return f", {bad} of {len(parsed)} cells {are}" if bad else ""
 
 
 def _different_units(cells: pd.Series, numbers: pd.Series) -> str:

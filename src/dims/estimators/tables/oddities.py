@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dims.errors import TableWarning
-from dims.estimators.tables.naming import lines_named
+from dims.estimators.tables.naming import counted, lines_named
 from dims.estimators.tables.preparation import hardly_seen
 from dims.estimators.tables.typed import Table
 
@@ -57,7 +57,7 @@ def oddities(strange: pd.DataFrame, known: Table, table: Table) -> list[Odd]:
         found.append(_named(name, cells, "was not learned from", strange[name] & ~gone))
         rare = hardly_seen(known.inputs[name])
         if rare is not None:
-            few = f"was hardly learned from ({rare[1]} training rows)"
+            few = f"was hardly learned from ({counted(rare[1], 'training row')})"
             found.append(_named(name, text, few, cells == rare[0]))
         if pd.api.types.is_numeric_dtype(known.inputs[name]):
             found += _beyond(name, known.inputs[name], cells)
@@ -82,7 +82,8 @@ def why_rows_have_notes(found: Sequence[Odd], rows: int) -> str:
     reasons = "; ".join(f"{odd.reason} in {len(odd.rows)}" for odd in often)
     more = len(found) - len(often)
     others = f"; and {more} more reason{'s' * (more > 1)}" if more else ""
-    return f"{marked} of {rows} rows have a note in the file: {reasons}{others}"
+    have = "has" if marked == 1 else "have"
+    return f"{marked} of {rows} rows {have} a note in the file: {reasons}{others}"
 
 
 def warn_beyond(known: Table, table: Table) -> None:
@@ -103,9 +104,10 @@ def warn_beyond(known: Table, table: Table) -> None:
             )
         outside = np.flatnonzero((cells < seen.min()) | (cells > seen.max()))
         if len(outside) > MOST * cells.notna().sum():
+            are = "is" if len(outside) == 1 else "are"
             warnings.warn(
-                f"column {name!r}: {len(outside)} of {len(cells)} rows are outside of all training "
-                f"rows ({span}), as {str(text.iloc[outside[0]])[:40]!r} in line "
+                f"column {name!r}: {len(outside)} of {len(cells)} rows {are} outside of all "
+                f"training rows ({span}), as {str(text.iloc[outside[0]])[:40]!r} in line "
                 f"{table.lines[outside[0]]}; answers there are guesses: have both tables the same "
                 "unit and decimal sign?",
                 TableWarning,

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dims.errors import TableError
 from dims.estimators.tables.columns import CATEGORY, LEFT_OUT
 from dims.estimators.tables.gaps import FEWEST_GAPS, Filler
-from dims.estimators.tables.naming import SHOWN_CELLS
+from dims.estimators.tables.naming import SHOWN_CELLS, counted
 from dims.estimators.tables.spelling import likely_spelling, same_word
 from dims.estimators.tables.typed import Table
 
@@ -116,7 +116,8 @@ def filled(fitted: ColumnTransformer, missing: pd.DataFrame) -> list[str]:
                 if transformer.add_indicator and place not in marks:
                     marked += f", because it takes {FEWEST_GAPS} rows to learn what a gap means"
                 done = f"filled with {what}{transformer.statistics_[place]:g}; {marked}"
-            notes.append(f"column {name!r}: {count} of {len(missing)} cells are missing; {done}")
+            are = "is" if count == 1 else "are"
+            notes.append(f"column {name!r}: {count} of {len(missing)} cells {are} missing; {done}")
     return notes
 
 
@@ -162,8 +163,9 @@ def _alike(fitted: ColumnTransformer, known: Table) -> list[str]:
                 meant = next((other for other in levels[:place] if same_word(level, other)), None)
                 if meant is not None:
                     notes.append(
-                        f"column {name!r}: {level[:20]!r} ({seen[level]} rows) and {meant[:20]!r} "
-                        f"({seen[meant]} rows) are two levels; if they are one, write them alike"
+                        f"column {name!r}: {level[:20]!r} ({counted(seen[level], 'row')}) and "
+                        f"{meant[:20]!r} ({counted(seen[meant], 'row')}) are two levels; if they "
+                        "are one, write them alike"
                     )
     return notes
 
@@ -192,7 +194,8 @@ def _hardly_seen(known: Table) -> list[str]:
             few = f"all {len(known)} training rows have {values[0]}"
             learns = "cannot learn what another value means"
         elif hardly_seen(cells) is not None:
-            few = f"only {seen.iloc[1]} of {len(known)} training rows have {values[1]}"
+            have = "has" if seen.iloc[1] == 1 else "have"
+            few = f"only {seen.iloc[1]} of {len(known)} training rows {have} {values[1]}"
             meant = None if numbers else likely_spelling(seen.index[1], seen.index[:1])
             few += f" (is it {meant[:20]!r}?)" if meant else ""
             learns = "can hardly learn what it means"

@@ -23,6 +23,7 @@ from dims.estimators.tables.inputs import (
     typed_inputs,
     used,
 )
+from dims.estimators.tables.naming import counted
 from dims.estimators.tables.reading import (
     SEPARATE,
     TextTable,
@@ -178,11 +179,11 @@ def read(
         known, answers = numbers.notna().to_numpy(), numbers.to_numpy()
     if known.sum() < FEWEST_ROWS:
         raise TableError(
-            f"{known.sum()} rows of {shown(text.path)} have a {target!r} that can be used; at "
-            f"least {FEWEST_ROWS} are needed{_why_none(text, target, ~known)}"
+            f"{counted(known.sum(), 'row')} of {shown(text.path)} have a {target!r} that can be "
+            f"used; at least {FEWEST_ROWS} are needed{_why_none(text, target, ~known)}"
         )
     if not known.all():
-        notes.append(f"{(~known).sum()} rows without {target!r} are left out")
+        notes.append(f"{counted((~known).sum(), 'row')} without {target!r} left out")
     kinds = len(set(answers[known]))
     if kinds == 1 or (task == "classification" and kinds > 0.5 * known.sum()):
         hint = '; set TASK = "regression" for numbers' if kinds > 1 else ""
