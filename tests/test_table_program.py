@@ -223,6 +223,23 @@ def test_a_rating_as_numbers_is_said_to_be_bounded(here):
     assert "reach outside" not in init("--task", "regression")
 
 
+def test_a_folder_with_program_and_table_can_be_moved(here, monkeypatch):
+    """CSV_FILE was an absolute path."""
+    monkeypatch.setattr(sys, "argv", ["mine.py"])
+    Path("with/data").mkdir(parents=True)
+    Path("t.csv").rename("with/data/t.csv")
+    options = ["init", "with/mine.py", "--csv", "with/data/t.csv"]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    assert '\nCSV_FILE = "data/t.csv"' in Path("with/mine.py").read_text()
+    Path("with").rename("moved")
+    known, held_out = runpy.run_path("moved/mine.py")["data"]()
+    assert len(known) + len(held_out) == 60
+    Path("other").mkdir()
+    options = ["init", "other/mine.py", "--csv", "moved/data/t.csv"]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    assert len(runpy.run_path("other/mine.py")["data"]()[0]) == len(known)
+
+
 def test_an_interrupt_during_the_imports_ends_quietly(here):
     init()
     Path("torch.py").write_text("import os, time\nos.kill(os.getpid(), 2)\ntime.sleep(20)\n")

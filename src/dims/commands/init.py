@@ -59,7 +59,7 @@ def init(
         end(f"--task: {task[:40]!r} is unknown; regression (numbers) or classification (classes)")
     text, told = _template("entry_template.py", file.stem), ""
     if csv is not None:
-        text, told = _for_table(csv, target, task, file.stem)
+        text, told = _for_table(csv, target, task, file)
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
@@ -85,7 +85,7 @@ def _check_name(file: Path, shown: str) -> None:
         end(f"FILE: {shown!r} is the name of a module of Python; give another, such as my_run.py")
 
 
-def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tuple[str, str]:
+def _for_table(csv: Path, target: str | None, task: str | None, file: Path) -> tuple[str, str]:
     """The program for a table, and what was decided about its columns."""
     try:
         from dims.estimators import tables
@@ -115,8 +115,8 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         f"    {_literal(name)}: {_literal(each.kind)},  # {' '.join(each.why.split())}"
         for name, each in columns.items()
     ]
-    text = _template("csv_template.txt", stem).format(
-        csv=_literal(str(csv.resolve())),
+    text = _template("csv_template.txt", file.stem).format(
+        csv=_literal(_seen_from(file.resolve().parent, csv.resolve())),
         separator=_literal(table.format.separator),
         decimal=_literal(table.format.decimal),
         encoding=_literal(table.format.encoding),
@@ -135,6 +135,11 @@ def _for_table(csv: Path, target: str | None, task: str | None, stem: str) -> tu
         f"{table.format.decimal!r}, encoding {table.format.encoding}:"
     )
     return text, "\n".join([head, *(f"  {line}" for line in lines), *filter(None, notes)]) + "\n"
+
+
+def _seen_from(folder: Path, csv: Path) -> str:
+    """A table in or below the folder of its program can be moved with it."""
+    return csv.relative_to(folder).as_posix() if csv.is_relative_to(folder) else str(csv)
 
 
 def _literal(text: str) -> str:
