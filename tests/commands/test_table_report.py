@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import dims
 from dims.commands import app
+from dims.commands.pages.html import page_html
 from dims.commands.pages.read import read_page
 from dims.estimators import tables
 
@@ -50,6 +52,9 @@ def test_numbers_have_calibration_residuals_and_names(tmp_path, monkeypatch):
     assert [entry["method"] for entry in run["calibration"]] == ["LA", "network alone"]
     assert any(table["id"] == "held-out" for table in page["tables"])
     assert labels(page) == ["size", "size missing", "side_N", "side_S"]
+    plain = page_html(page).split("<noscript>")[1].split("</noscript>")[0]
+    assert html.escape(page["verdict"][0]) in plain
+    assert "<td>network alone</td>" in plain  # of the scores
     shown = next(table for table in page["tables"] if table["id"] == "disagreement")["rows"]
     target = dict(page["facts"])["target"]
     assert target.startswith("price; the network learns (price − ")

@@ -41,7 +41,7 @@ PAGE = """<!DOCTYPE html>
 <a class="skip" href="#main">Skip to content</a>
 <header><h1>{title}</h1><button id="theme" type="button">Light / dark</button></header>
 <nav id="menu" aria-label="Sections"></nav>
-<main id="main"><noscript>This page needs JavaScript to show its content.</noscript>
+<main id="main"><noscript>{plain}<p>All else on this page needs JavaScript.</p></noscript>
 </main>
 <script type="application/json" id="data">{data}</script>
 <script>{script}</script>
@@ -69,6 +69,7 @@ def page_html(payload: dict[str, Any]) -> str:
         policy=policy,
         title=html.escape(str(payload["title"])),
         style=style,
+        plain=_plain(payload),
         data=_embedded(payload),
         script=script,
     )
@@ -92,6 +93,22 @@ def write_page(payload: dict[str, Any], path: Path) -> Path:
 def _asset(name: str) -> str:
     """The text of a script or style sheet of the package."""
     return (resources.files("dims.commands.pages") / "page" / name).read_text(encoding="utf-8")
+
+
+def _plain(payload: dict[str, Any]) -> str:
+    """The verdict and the scores of held-out rows, for readers without JavaScript."""
+    made = "".join(f"<p>{html.escape(str(line))}</p>" for line in payload.get("verdict", []))
+    for found in payload.get("tables", []):
+        if found["id"] == "held-out":
+            lines = [[head["label"] for head in found["columns"]], *found["rows"]]
+            rows = ("".join(f"<td>{_cell(value)}</td>" for value in line) for line in lines)
+            made += f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    return made
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else html.escape(text)
 
 
 def _method_colours() -> str:
