@@ -66,6 +66,25 @@ def here(tmp_path, monkeypatch) -> Path:
     [
         ('ANSWER = "draws"', 'ANSWER = "netwrk"', 'ANSWER: must be "draws" or "network", is'),
         ("draws=20", "draws=0", "estimator(): draws: "),
+        (
+            "draws=20",
+            "drws=20",
+            "estimator(): DimsRegressor(drws=...): there is no such argument; is it draws=?",
+        ),
+        ("HELD_OUT = 0.2", "HELD_OUT = 20", "HELD_OUT: must be a number between 0 and 1, such as"),
+        ("HELD_OUT = 0.2", "HELD_OUT = -0.2", "HELD_OUT: must be a number between 0 and 1"),
+        ("HELD_OUT = 0.2", 'HELD_OUT = "20%"', "such as 0.2, is '20%'"),
+        ("MARK_MISSING = True", 'MARK_MISSING = "no"', "MARK_MISSING: must be True or False, is"),
+        ("LEARN_FROM_ALL = True", 'LEARN_FROM_ALL = "False"', "must be True or False, is 'False'"),
+        ("VERBOSE = False", "VERBOSE = 1", "VERBOSE: must be True or False, is 1"),
+        (
+            "FORMAT = tables",
+            "FORMAT = None\nOTHER = tables",
+            "must be as tables.Format(separ",
+        ),
+        ('TARGET = "y"', "TARGET = 3", "TARGET: must be the name of a column, is 3"),
+        ('TARGET = "y"', 'TARGET = "x"', "COLUMNS: has 'x', which is the TARGET; delete its line"),
+        ('"x": "number"', '"x": None', "COLUMNS: must be the kind of each column, as {"),
         ('"x": "number"', '"x": "date %Y"', "COLUMNS: 'x' is a 'date %Y', but 60 of 60 cells of"),
         ('"side": "category"', '"side": "number"', "are not empty cannot be read so, as '"),
     ],
@@ -78,6 +97,39 @@ def test_a_wrong_setting_ends_with_one_line(here, capsys, old, new, said):
     told = capsys.readouterr().err
     assert ended.value.code == 2
     assert told.count("\n") == 1
+    assert said in told
+
+
+def test_a_wrong_setting_is_refused_by_the_commands_too(here):
+    init()
+    change(("HELD_OUT = 0.2", "HELD_OUT = 20"))
+    for command, entry in (("sample", "problem"), ("compare", "comparison")):
+        done = CliRunner().invoke(app, [command, f"mine.py:{entry}", "--store", "runs"])
+        assert done.exit_code == 2
+        assert "HELD_OUT: must be a number between 0 and 1" in done.stderr
+
+
+def test_help_is_the_docstring_of_the_program(here, capsys):
+    init()
+    run("--help")
+    said = capsys.readouterr().out
+    assert said.startswith("Uncertainty for a table")
+    assert "python mine.py new.csv" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--hlp"], "error: --hlp is unknown; there are --help"),
+        (["new.csv", "--hlp"], "did you mean '--help'?"),
+    ],
+)
+def test_an_unknown_option_ends_with_one_line(here, capsys, words, said):
+    init()
+    with pytest.raises(SystemExit) as ended:
+        run(*words)
+    told = capsys.readouterr().err
+    assert (ended.value.code, told.count("\n")) == (2, 1)
     assert said in told
 
 

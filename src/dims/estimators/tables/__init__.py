@@ -28,12 +28,14 @@ from dims.estimators.tables.plainly import in_plain_words
 from dims.estimators.tables.predictions import predict_file
 from dims.estimators.tables.preparation import decisions, preparation
 from dims.estimators.tables.problem import as_comparison, as_problem
+from dims.estimators.tables.program import check_settings, made_by, run
 from dims.estimators.tables.reading import TextTable, read_text, write
 from dims.estimators.tables.signs import other_decimal_sign
 from dims.estimators.tables.spelling import did_you_mean
 from dims.estimators.tables.typed import Table, read, read_inputs
 
 __all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "as_comparison", "as_problem"]
-__all__ += ["choose_columns", "choose_task", "decisions", "described", "did_you_mean", "evaluate"]
-__all__ += ["in_plain_words", "learned", "looks_like_a_row", "other_decimal_sign", "picture"]
-__all__ += ["predict_file", "preparation", "read", "read_inputs", "read_text", "write"]
+__all__ += ["check_settings", "choose_columns", "choose_task", "decisions", "described"]
+__all__ += ["did_you_mean", "evaluate", "in_plain_words", "learned", "looks_like_a_row", "made_by"]
+__all__ += ["other_decimal_sign", "picture", "predict_file", "preparation", "read", "read_inputs"]
+__all__ += ["read_text", "run", "write"]
