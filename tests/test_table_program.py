@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import dims
@@ -214,14 +216,60 @@ class Few(list):
         (fitted(0.5, 1.0, 0.2), True),
     ],
 )
-def test_a_second_fit_unlike_the_evaluated_one_is_warned_about(here, other, warned):
+def test_a_second_fit_unlike_the_evaluated_one_is_warned_about(here, monkeypatch, other, warned):
+    module = sys.modules["dims.estimators.tables.described"]
+    monkeypatch.setattr(module, "_distance", lambda *_: ("they differ by 1", 0.1))
     known = tables.read("t.csv", {"x": "number", "side": "category"}, "y", "regression")
     said = tables.described(other, known, "draws", fitted(0.5, 1.0))
     assert ("WARNING: with all rows the answer is quite another" in said) == warned
     assert "learned from  60 rows\n" in said
     assert "WARNING" not in tables.described(other, known)
+    assert "they differ by 1, which is little" in said
     if warned and other[1].draws_.surface.likelihood.noise_std == 1.1:
         assert "noise         1,100 (above: 500), the standard deviation" in said
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_it_is_said_how_far_predictions_of_two_fits_differ(here, task):
+    frame = pd.read_csv("t.csv")
+    if task == "classification":
+        frame["y"] = np.where(frame["y"] > 2, "high", "low")
+        frame.to_csv("t.csv", index=False)
+    kinds = {"x": "number", "side": "category"}
+    kind = dims.DimsRegressor if task == "regression" else dims.DimsClassifier
+    known = tables.read("t.csv", kinds, "y", task)
+    settings = {"hidden": (3,), "epochs": 300, "method": "la", "random_state": 0}
+    one, other = (make_pipeline(tables.preparation(kinds), kind(**settings)) for _ in range(2))
+    one.fit(known.inputs, known.target)
+    turned = known.target[::-1] if task == "classification" else -known.target
+    other.fit(known.inputs, turned)
+    same = tables.described(one, known, "draws", one)
+    assert "predictions of the two fits differ by 0" in same
+    assert ", which is little" in same
+    assert "WARNING" not in same
+    said = tables.described(one, known, "draws", other)
+    assert ", which is little" not in said
+    if task == "regression":
+        assert "WARNING: with all rows the answer is quite another" in said
+
+
+def test_a_noise_that_depends_on_the_row_is_described_by_its_median(here):
+    random = np.random.RandomState(0)
+    x = random.rand(200)
+    pd.DataFrame({"x": x, "y": 3 * x + (0.05 + x) * random.randn(200)}).to_csv("t.csv", index=False)
+    known = tables.read("t.csv", {"x": "number"}, "y", "regression")
+    settings = {"hidden": (3,), "epochs": 100, "method": "la", "noise": "input", "draws": 3}
+    network = dims.DimsRegressor(random_state=0, **settings)
+    model = make_pipeline(tables.preparation({"x": "number"}), network)
+    model.fit(known.inputs, known.target)
+    said = tables.described(model, known)
+    found = re.search(
+        r"noise +median ([\d.]+), least ([\d.]+), the standard deviation that is", said
+    )
+    assert "left of 'y' and depends on the row\n" in said
+    assert found is not None, said
+    assert 0.2 < float(found[1]) < 0.9
+    assert float(found[2]) < float(found[1])
 
 
 def test_draws_that_hardly_differ_are_told_with_a_setting_of_the_program(here, capsys):

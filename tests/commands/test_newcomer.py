@@ -97,7 +97,7 @@ def test_the_readme_leads_from_a_table_to_a_picture(tmp_path, monkeypatch, capsy
     ):
         assert re.search(kind, outputs[0]), outputs[0]
     assert "line 4, column 'size': 'large' is not a number" in outputs[0]
-    noise = r"noise +(depends on the row, at least )?[\d.]+, the standard deviation"
+    noise = r"noise +(median [\d.]+, least )?[\d.]+, the standard deviation"
     assert re.search(rf"learned from +48 rows\n{noise}", outputs[1])
     assert "energy balance" not in outputs[1]
     assert "line 3, column 'side': 'X' was not in the rows" in outputs[1]
