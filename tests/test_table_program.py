@@ -349,14 +349,32 @@ def test_an_interrupt_during_the_imports_ends_quietly(here):
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
-def test_later_an_interrupt_is_told(capsys):
+@pytest.mark.parametrize("fits", [0, 1, 2])
+def test_an_interrupt_says_what_is_kept(here, monkeypatch, capsys, fits):
+    """Before the first fit has ended nothing is, in the second the first, then both."""
+    init()
+    change()
+    fit, done = dims.DimsRegressor.fit, []
+
+    def interrupted(*given: Any) -> Any:
+        if len(done) == fits:
+            os.kill(os.getpid(), signal.SIGINT)
+        done.append(fit(*given))
+        return done[-1]
+
+    monkeypatch.setattr(dims.DimsRegressor, "fit", interrupted)
+    if fits == 2:
+        monkeypatch.setattr(tables, "predict_file", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with pytest.raises(SystemExit) as ended, tables.in_plain_words():
-        os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(SystemExit) as ended:
+        run("new.csv")
     assert ended.value.code == 130
     said = capsys.readouterr().err
-    assert said.startswith("interrupted;")
-    assert "the same command goes on" in said
+    assert "interrupted; " in said
+    assert ("so the same command starts again" in said) == (fits == 0)
+    assert ("mine_learned/for_evaluation" in said) == (fits > 0)
+    assert ("mine_learned/all_rows" in said) == (fits == 2)
+    assert len(done) == fits
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from dims.errors import (
 )
 from dims.estimators.base import DimsEstimator
 from dims.estimators.network import untrained
+from dims.estimators.tables.plainly import FINISHED
 from dims.estimators.tables.predictions import check_answer
 from dims.estimators.tables.typed import Table
 from dims.sampling.draws.file import load
@@ -74,6 +75,7 @@ def learned(model: Pipeline, known: Table, folder: str | Path, answer: str = "dr
                 f"Not trained again: {folder} has it, for these rows and settings; delete that "
                 "folder to train again"
             )
+            FINISHED.append(folder)
             _warn(facts["warnings"], answer)
             return model
     with warnings.catch_warnings(record=True) as caught:
@@ -85,6 +87,7 @@ def learned(model: Pipeline, known: Table, folder: str | Path, answer: str = "dr
     told = [(type(each.message).__name__, str(each.message)) for each in caught]
     if key is not None:
         _keep(estimator, folder, key, told)
+        FINISHED.append(folder)
     _warn(told, answer)
     return model
 

@@ -8,11 +8,14 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dims.errors import TableError
 
-__all__ = ["in_plain_words"]
+__all__ = ["FINISHED", "in_plain_words"]
+
+FINISHED: list[Path] = []  # folders of what this program has learned, or has taken from there
 
 # What warnings advise, by what a program of `dims init` has instead.
 INSTEAD = (
@@ -34,6 +37,7 @@ def in_plain_words() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     said: list[str] = []
+    FINISHED.clear()
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
@@ -52,8 +56,14 @@ def in_plain_words() -> Iterator[None]:
             print(f"error: {error}", file=sys.stderr)
             raise SystemExit(2) from error
         except KeyboardInterrupt as error:
-            kept = "interrupted; what was learned to the end is kept, and the same command goes on"
-            print(kept, file=sys.stderr)
+            print(f"interrupted; {_what_is_kept()}", file=sys.stderr)
             raise SystemExit(130) from error
     if said:
         print("", *(f"WARNING: {text}" for text in said), sep="\n")
+
+
+def _what_is_kept() -> str:
+    if not FINISHED:
+        return "nothing was learned to the end, so the same command starts again"
+    folders = ", ".join(map(str, dict.fromkeys(FINISHED)))
+    return f"what was learned is kept in {folders}; the same command goes on from there"
