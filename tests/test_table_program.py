@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import signal
 import subprocess
@@ -251,25 +250,6 @@ def test_it_is_said_how_far_predictions_of_two_fits_differ(here, task):
     assert ", which is little" not in said
     if task == "regression":
         assert "WARNING: with all rows the answer is quite another" in said
-
-
-def test_a_noise_that_depends_on_the_row_is_described_by_its_median(here):
-    random = np.random.RandomState(0)
-    x = random.rand(200)
-    pd.DataFrame({"x": x, "y": 3 * x + (0.05 + x) * random.randn(200)}).to_csv("t.csv", index=False)
-    known = tables.read("t.csv", {"x": "number"}, "y", "regression")
-    settings = {"hidden": (3,), "epochs": 100, "method": "la", "noise": "input", "draws": 3}
-    network = dims.DimsRegressor(random_state=0, **settings)
-    model = make_pipeline(tables.preparation({"x": "number"}), network)
-    model.fit(known.inputs, known.target)
-    said = tables.described(model, known)
-    found = re.search(
-        r"noise +median ([\d.]+), least ([\d.]+), the standard deviation that is", said
-    )
-    assert "left of 'y' and depends on the row\n" in said
-    assert found is not None, said
-    assert 0.2 < float(found[1]) < 0.9
-    assert float(found[2]) < float(found[1])
 
 
 def test_draws_that_hardly_differ_are_told_with_a_setting_of_the_program(here, capsys):

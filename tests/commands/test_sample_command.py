@@ -102,6 +102,30 @@ def test_saved_times_are_kept_in_the_store_and_the_file(entry, tmp_path, monkeyp
     assert sample(entry, tmp_path / "no", "--save-at", "0.02")[0] == 2  # la has no trajectories
 
 
+HELD_OUT = """
+import torch
+
+def problem(seen=12):
+    torch.manual_seed(0)
+    x = torch.randn(40, 1)
+    y = 2 * x + 0.1 * torch.randn(40, 1)
+    return torch.nn.Linear(1, 1), (x[seen:], y[seen:]), "regression", (x[:seen], y[:seen])
+
+def without():
+    return problem()[:3]
+"""
+
+
+@pytest.mark.parametrize("name", ["problem", "without"])
+def test_rows_that_weigh_the_draws_and_are_scored_are_named(tmp_path, name):
+    (tmp_path / "held.py").write_text(HELD_OUT)
+    entry, how = f"{tmp_path}/held.py:{name}", ("--method", "dims", "--max-time", "0.1")
+    code, out, error = sample(entry, tmp_path / name, *how, "--save-at", "0.05")
+    assert code == 0, error
+    said = "the report scores the same 12 held-out rows, which flatters a little"
+    assert (said in out) == (name == "problem"), out
+
+
 def test_init_keeps_what_is_there(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("mine")

@@ -242,6 +242,9 @@ def _tell(draws: Draws, posterior: Posterior, store: Path, seconds: float, as_js
         print(json.dumps(facts))
     else:
         print(draws.summary())
+        if draws.mixture is not None and draws.mixture.held_out:
+            rows = draws.mixture.held_out
+            print(f"the report scores the same {rows} held-out rows, which flatters a little")
         print(f"\nIn {store}, {seconds:.1f} s")
     if failed:
         some = ", ".join(map(str, failed[:10])) + (" …" if len(failed) > 10 else "")
