@@ -149,7 +149,5 @@ def test_a_table_whose_rows_have_their_own_noise_is_kept_and_described(tmp_path,
     noise = predictive.aleatoric.sqrt().numpy() * first[-1].target_scale_[0]
     assert noise.min() < 0.8 * np.median(noise)
     said = tables.described(again, known)
-    shown = (
-        f"median {np.median(noise):.3g}, least {noise.min():.3g}, the standard deviation"
-    )
+    shown = f"median {np.median(noise):.3g}, least {noise.min():.3g}, the standard deviation"
     assert f"noise         {shown} that is left of 'y' and depends on the row\n" in said

@@ -252,6 +252,40 @@ def test_it_is_said_how_far_predictions_of_two_fits_differ(here, task):
         assert "WARNING: with all rows the answer is quite another" in said
 
 
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_new_table_with_targets_is_scored(here, capsys, task):
+    """Those of its rows whose target can be read; the scores are those of the written file."""
+    new = pd.read_csv("t.csv").assign(x=lambda frame: frame["x"] + 0.001)
+    if task == "classification":
+        new["y"] = np.where(new["y"] > 2, "high", "low")
+        new.assign(x=new["x"] - 0.001).to_csv("t.csv", index=False)
+    new["y"] = new["y"].astype(object)
+    new.loc[:4, "y"] = None
+    new.to_csv("new.csv", index=False)
+    init()
+    change()
+    run("new.csv")
+    said = capsys.readouterr().out.split("For other tables")[1]
+    assert "55 of these 60 rows have 'y':\n" in said
+    assert "learned from, so these scores flatter" not in said
+    made = pd.read_csv("new_predicted.csv").iloc[5:]
+    own = next(line for line in said.splitlines() if line.startswith("network and draws"))
+    if task == "regression":
+        error = ((made["predicted y"] - made["y"]) ** 2).mean() ** 0.5
+        inside = ((made["lower 95%"] < made["y"]) & (made["y"] < made["upper 95%"])).sum()
+        assert own.split()[4:] == [f"{error:.3g}", f"{inside / 55:.0%}", f"({inside}", "of", "55)"]
+        assert "mean of training rows" in said
+    else:
+        assert own.split()[4] == f"{(made['predicted y'] == made['y']).mean():.0%}"
+        assert "class frequencies" in said
+    pd.read_csv("t.csv").to_csv("new.csv", index=False)
+    run("new.csv")
+    assert "note: 60 of these rows are also among those" in capsys.readouterr().out
+    new.assign(y=None).to_csv("new.csv", index=False)
+    run("new.csv")
+    assert "column 'y' has no value that can be read" in capsys.readouterr().out
+
+
 def test_draws_that_hardly_differ_are_told_with_a_setting_of_the_program(here, capsys):
     init()
     change(("prior_precision=None", "prior_precision=1e6"))

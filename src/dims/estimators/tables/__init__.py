@@ -24,8 +24,8 @@ from dims.estimators.tables.evaluation import Evaluation, evaluate
 from dims.estimators.tables.figure import picture
 from dims.estimators.tables.formats import Format
 from dims.estimators.tables.learned import learned
+from dims.estimators.tables.other_tables import predict_file
 from dims.estimators.tables.plainly import in_plain_words
-from dims.estimators.tables.predictions import predict_file
 from dims.estimators.tables.preparation import decisions, preparation
 from dims.estimators.tables.problem import as_comparison, as_problem
 from dims.estimators.tables.program import check_settings, made_by, run

@@ -20,7 +20,7 @@ from dims.estimators.tables.typed import Table
 from dims.estimators.tables.unlearned import Part, parts
 from dims.prediction.showing import Shown
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "all_scores", "evaluate", "score_lines"]
 
 NETWORK_ANSWERS = (
     'the answer, here and in all files, is that of the network alone (ANSWER = "network")'
@@ -60,24 +60,8 @@ class Evaluation(Shown):
         Returns:
             Some lines to print.
         """
-        rows = len(self.predictions)
-        regression = self.task == "regression"
-        last = "inside 95% interval" if regression else "mean probability"
-        width = max(map(len, self.scores))
-        lines = [
-            f"{rows} held-out rows, not used in training:",
-            f"{'':{width}}  {'NLL':>8}  {'RMSE' if regression else 'accuracy':>8}  {last}",
-        ]
-        for name, each in self.scores.items():
-            nll = f"{-each.log_scores.mean():.3f}"
-            mean = float(each.errors.mean())
-            error = _short(math.sqrt(mean)) if regression else f"{1 - mean:.0%}"
-            covered = f"{each.covered.mean():.0%}"
-            if regression:
-                covered += f" ({int(each.covered.sum())} of {rows})"
-            lines.append(f"{name:{width}}  {nll:>8}  {error:>8}  {covered}")
-        if not regression:
-            lines.append("(mean probability: of the predicted class; near the accuracy if honest)")
+        head = f"{len(self.predictions)} held-out rows, not used in training:"
+        lines = [head, *score_lines(self.scores, self.task == "regression")]
         return "\n".join([*lines, self.uncertainty, *self.warnings(), self.verdict()])
 
     def verdict(self) -> str:
@@ -105,22 +89,60 @@ def evaluate(model: Pipeline, known: Table, held_out: Table, answer: str = "draw
     Returns:
         Scores, predictions, and a summary to print.
     """
-    estimator = model[-1]
+    regression = isinstance(model[-1], DimsRegressor)
+    scores = all_scores(model, known, held_out, answer)
     chosen = answering(model, answer)
-    regression = isinstance(estimator, DimsRegressor)
-    both = {BOTH: estimator, ALONE: estimator.network_only()}
-    asked = {name: [*parts(model, each, known, held_out)] for name, each in both.items()}
-    scores = {name: _scores(each, held_out.target) for name, each in asked.items()}
-    if answer == "network":
-        scores = {ALONE: scores[ALONE], BOTH: scores[BOTH]}
-    name = "mean of training rows" if regression else "class frequencies"
-    task = "regression" if regression else "classification"
-    scores[name] = _constant(task, known, held_out)
     made = predictions(model, known, held_out, held_out.target_name, chosen)
-    said = _uncertainty(asked[BOTH])
     if answer == "network":
         made, said = made.drop(columns=SPREAD), NETWORK_ANSWERS
-    return Evaluation(task, scores, made, said)
+    else:
+        said = _uncertainty([*parts(model, model[-1], known, held_out)])
+    return Evaluation("regression" if regression else "classification", scores, made, said)
+
+
+def all_scores(model: Pipeline, known: Table, table: Table, answer: str) -> dict[str, Scores]:
+    """Scores of the answer, of the other one of draws and network, and of a constant.
+
+    Args:
+        model: A fitted pipeline.
+        known: The rows that it has learned from.
+        table: Other rows, with targets.
+        answer: Which is the first: "draws", or "network" for the trained network alone.
+
+    Returns:
+        Scores by name; the constant is the last.
+    """
+    estimator, truth = model[-1], table.target
+    both = {BOTH: estimator, ALONE: estimator.network_only()}
+    names = [BOTH, ALONE] if answer == "draws" else [ALONE, BOTH]
+    scores = {name: _scores([*parts(model, both[name], known, table)], truth) for name in names}
+    regression = isinstance(estimator, DimsRegressor)
+    name = "mean of training rows" if regression else "class frequencies"
+    task = "regression" if regression else "classification"
+    return scores | {name: _constant(task, known, table)}
+
+
+def score_lines(scores: Mapping[str, Scores], regression: bool) -> list[str]:
+    """A table of scores in plain text, a line for each answer.
+
+    Args:
+        scores: By the name of the answer.
+        regression: Whether numbers are predicted, not classes.
+    """
+    last = "inside 95% interval" if regression else "mean probability"
+    width = max(map(len, scores))
+    lines = [f"{'':{width}}  {'NLL':>8}  {'RMSE' if regression else 'accuracy':>8}  {last}"]
+    for name, each in scores.items():
+        nll = f"{-each.log_scores.mean():.3f}"
+        mean = float(each.errors.mean())
+        error = _short(math.sqrt(mean)) if regression else f"{1 - mean:.0%}"
+        covered = f"{each.covered.mean():.0%}"
+        if regression:
+            covered += f" ({int(each.covered.sum())} of {len(each.covered)})"
+        lines.append(f"{name:{width}}  {nll:>8}  {error:>8}  {covered}")
+    if not regression:
+        lines.append("(mean probability: of the predicted class; near the accuracy if honest)")
+    return lines
 
 
 def _scores(asked: list[Part], truth: np.ndarray) -> Scores:

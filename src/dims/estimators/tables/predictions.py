@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,73 +12,16 @@ from sklearn.pipeline import Pipeline
 from dims.baselines.verdict import LEVEL
 from dims.errors import TableError
 from dims.estimators import DimsRegressor
-from dims.estimators.tables.formats import Format
-from dims.estimators.tables.oddities import (
-    oddities,
-    row_notes,
-    warn_beyond,
-    why_rows_have_notes,
-)
-from dims.estimators.tables.preparation import filled
-from dims.estimators.tables.reading import write
+from dims.estimators.tables.oddities import oddities, row_notes
 from dims.estimators.tables.typed import Table
-from dims.estimators.tables.unlearned import Part, parts, unlearned, unlearned_notes
+from dims.estimators.tables.unlearned import Part, parts, unlearned
 
-__all__ = ["SPREAD", "answering", "check_answer", "predict_file", "predictions"]
+__all__ = ["SPREAD", "answering", "check_answer", "predictions"]
 
 DIGITS = 6  # that are written; more would promise more than there is
 MOST_CLASSES = 20  # that have a column each
 ANSWERS = ("draws", "network")
 ANSWER, SPREAD = "prediction", "spread of the draws"  # columns
-
-
-def predict_file(
-    model: Pipeline,
-    table: Table,
-    path: str | Path,
-    target: str,
-    known: Table | None = None,
-    answer: str = "draws",
-) -> Path:
-    """Write predictions for the rows of a table beside its file.
-
-    Args:
-        model: A fitted pipeline.
-        table: What `read_inputs` made of the file.
-        path: The file; predictions of new.csv go to new_predicted.csv.
-        target: Name of what is predicted.
-        known: The rows that the model has learned from; with them, rows that are unlike them get a
-            note, and levels and gaps that are not among them an average over the values that are.
-        answer: "draws", or "network" for that of the trained network alone.
-
-    Returns:
-        The file that was written.
-
-    Warns:
-        TableWarning: Numbers lie far beyond the training rows, or most of a column outside of them.
-    """
-    estimator = answering(model, answer)
-    strange = unlearned(model[0], known, table)
-    said = [*table.notes, *filled(model[0], table.inputs.isna() & ~strange)]
-    said += unlearned_notes(strange, known, table)
-    made = predictions(model, known, table, target, estimator)
-    if known is not None:
-        said.append(why_rows_have_notes(oddities(strange, known, table), len(table)))
-        warn_beyond(known, table)
-    if answer == "network":
-        made = made.drop(columns=SPREAD)
-        said.append('the predictions are those of the network alone (ANSWER = "network")')
-    for note in filter(None, said):
-        print(f"note: {note}")
-    written = Path(path).with_name(Path(path).stem + "_predicted.csv")
-    write(made, written, _format_to_write(table, known))
-    return written
-
-
-def _format_to_write(table: Table, known: Table | None) -> Format:
-    """That of the table that was learned from, which its owner's spreadsheet reads; characters as
-    in the new table, which may have others."""
-    return table.format if known is None else replace(known.format, encoding=table.format.encoding)
 
 
 def answering(model: Pipeline, answer: str) -> Any:
