@@ -200,10 +200,21 @@ def test_a_new_file_does_not_train_again(tmp_path, monkeypatch, capsys, fits):
 
     Path("new.csv").write_text("size,side\n90,N\n120,S\n")
     assert "Not trained again" not in run()
-    assert run("new.csv").count("Not trained again") == 1
+    rest = "held-out rows, not used in training"
+    said = run("new.csv")
+    assert (said.count("Not trained again"), said.count(rest)) == (1, 1)
     assert len(fits) == 2
     first = Path("new_predicted.csv").read_text()
-    assert run("new.csv").count("Not trained again") == 2
+    said = run("new.csv")
+    assert (said.count("Not trained again"), said.count(rest)) == (2, 0)
+    assert all(each not in said for each in ("note:", "learned from  ", "Figure"))
+    assert "Verdict by 8 held-out rows: " in said
+    assert "VERBOSE = True" in said
+    assert run().count(rest) == 1
+    Path("mine.py").write_text(
+        Path("mine.py").read_text().replace("VERBOSE = False", "VERBOSE = True")
+    )
+    assert run("new.csv").count(rest) == 1
     assert len(fits) == 2
     assert Path("new_predicted.csv").read_text() == first
     Path("t.csv").write_text(Path("t.csv").read_text() + "\n50,N,170")

@@ -189,6 +189,7 @@ def test_init_and_the_program_say_the_same(tmp_path, monkeypatch, capsys):
     assert made.exit_code == 0, made.output
     module = loaded(tmp_path / "mine.py")
     known, _ = module.data()
+    tables.print_notes(module.model(), known)
     said = capsys.readouterr().out.splitlines()
     notes = tables.decisions(tables.preparation(KINDS), known)
     assert len(notes) == 3
@@ -198,7 +199,7 @@ def test_init_and_the_program_say_the_same(tmp_path, monkeypatch, capsys):
     written = {name: getattr(module, name.upper()) for name in list(defaults)[1:]}
     assert written == {name: defaults[name].default for name in written}
     module.RARE, module.FILL = 1, 0
-    module.data()
+    tables.print_notes(module.model(), known)
     assert "filled with 0; no input marks them" in (said := capsys.readouterr().out)
     assert "rare levels" not in said
 

@@ -162,6 +162,9 @@ def test_the_answer_of_the_network_is_called_so_and_judged(here, capsys):
     assert "the answer is not clearly better than the mean" in first.err
     change_answer = ('ANSWER = "draws"', 'ANSWER = "network"')
     Path("mine.py").write_text(Path("mine.py").read_text().replace(*change_answer))
+    run()
+    evaluated = capsys.readouterr().out
+    assert "the answer, here and in all files, is that of the network alone" in evaluated
     run("new.csv")
     said = capsys.readouterr()
     assert "not clearly better" not in said.err + said.out
@@ -169,7 +172,6 @@ def test_the_answer_of_the_network_is_called_so_and_judged(here, capsys):
     last = said.out.split("Verdict")[1]
     assert "draws" not in last
     assert "note: the predictions are those of the network alone" in last
-    assert "the answer, here and in all files, is that of the network alone" in said.out
     for name in ("new_predicted.csv", "mine_held_out.csv"):
         made = pd.read_csv(name)
         assert "spread of the draws" not in made

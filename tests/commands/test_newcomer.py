@@ -163,7 +163,7 @@ def program(
 
 def test_the_program_is_short_enough_to_read():
     template = (ROOT / "src/dims/commands/csv_template.txt").read_text()
-    assert len(template.splitlines()) <= 115
+    assert len(template.splitlines()) <= 125
 
 
 def test_training_does_not_see_the_held_out_rows(tmp_path, monkeypatch):
@@ -222,6 +222,14 @@ def test_an_answer_worse_than_the_mean_is_loudly_warned_about(tmp_path, monkeypa
     module.main()
     said = capsys.readouterr().out
     assert "WARNING: on these rows the answer is worse than the mean of training rows" in said
+    assert "speak against" not in said
+    (tmp_path / "new.csv").write_text("a,b,c,d,e\n0,0,0,0,0\n")
+    for again in (False, True):
+        module.main("new.csv")
+        said = capsys.readouterr().out
+        assert "WARNING: on these rows the answer is worse than the mean of training" in said
+        assert "new_predicted.csv\nWARNING: held-out rows speak against this answer, see" in said
+        assert ("held-out rows, not used in training" in said) != again
 
 
 @pytest.mark.parametrize(

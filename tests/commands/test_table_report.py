@@ -86,7 +86,8 @@ def test_what_was_odd_in_the_file_is_on_the_page(tmp_path, monkeypatch, capsys):
     kept = json.loads((tmp_path / "run" / "predictions.json").read_text())
     assert page["table_notes"] == kept["table_notes"]
     capsys.readouterr()
-    sys.modules["dirty_run"].data()
+    module = sys.modules["dirty_run"]
+    tables.print_notes(module.model(), module.data()[0])
     printed = [line.removeprefix("note: ") for line in capsys.readouterr().out.splitlines()]
     assert page["table_notes"] == [*printed, "columns that are left out: 'id'"]
     assert printed[0] == "1 row without 'kind' left out"

@@ -23,11 +23,11 @@ from dims.estimators.tables.described import described
 from dims.estimators.tables.evaluation import Evaluation, evaluate
 from dims.estimators.tables.figure import picture
 from dims.estimators.tables.formats import Format
-from dims.estimators.tables.learned import learned
+from dims.estimators.tables.learned import is_learned, learned
 from dims.estimators.tables.other_tables import predict_file
-from dims.estimators.tables.plainly import in_plain_words
+from dims.estimators.tables.plainly import in_plain_words, print_briefly
 from dims.estimators.tables.preparation import decisions, preparation
-from dims.estimators.tables.problem import as_comparison, as_problem
+from dims.estimators.tables.problem import as_comparison, as_problem, print_notes
 from dims.estimators.tables.program import check_settings, made_by, run
 from dims.estimators.tables.reading import TextTable, read_text, write
 from dims.estimators.tables.signs import other_decimal_sign
@@ -36,6 +36,7 @@ from dims.estimators.tables.typed import Table, read, read_inputs
 
 __all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "as_comparison", "as_problem"]
 __all__ += ["check_settings", "choose_columns", "choose_task", "decisions", "described"]
-__all__ += ["did_you_mean", "evaluate", "in_plain_words", "learned", "looks_like_a_row", "made_by"]
-__all__ += ["other_decimal_sign", "picture", "predict_file", "preparation", "read", "read_inputs"]
-__all__ += ["read_text", "run", "write"]
+__all__ += ["did_you_mean", "evaluate", "in_plain_words", "is_learned", "learned"]
+__all__ += ["looks_like_a_row", "made_by", "other_decimal_sign", "picture", "predict_file"]
+__all__ += ["preparation", "print_briefly", "print_notes", "read", "read_inputs", "read_text"]
+__all__ += ["run", "write"]

@@ -66,7 +66,16 @@ class Evaluation(Shown):
 
     def verdict(self) -> str:
         """Whether these rows support the answer, in one sentence."""
-        return f"Verdict: {verdict_on(self.scores, self.task)}"
+        by = f"by {len(self.predictions)} held-out rows"
+        return f"Verdict {by}: {verdict_on(self.scores, self.task)}"
+
+    def reminder(self) -> str:
+        """A line for files of predictions, where the evaluation has warnings; "" else."""
+        return (
+            "\nWARNING: held-out rows speak against this answer, see above"
+            if self.warnings()
+            else ""
+        )
 
     def warnings(self) -> list[str]:
         """What should keep a person from trusting the answer.

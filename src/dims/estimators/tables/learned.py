@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
@@ -33,7 +34,7 @@ from dims.estimators.tables.typed import Table
 from dims.sampling.draws.file import load
 from dims.sampling.files import write_text_atomically
 
-__all__ = ["learned"]
+__all__ = ["is_learned", "learned"]
 
 FACTS, DRAWS, NETWORK = "learned.json", "draws.safetensors", "network.safetensors"
 ABOUT_DRAWS = (ConvergenceWarning, NotAMinimumWarning, StackingWarning, WorseThanBaselineWarning)
@@ -90,6 +91,20 @@ def learned(model: Pipeline, known: Table, folder: str | Path, answer: str = "dr
         FINISHED.append(folder)
     _warn(told, answer)
     return model
+
+
+def is_learned(model: Pipeline, folder: str | Path, *tables: Table) -> bool:
+    """Whether `learned` has learned all these tables, each in a folder of this one.
+
+    Args:
+        model: As for `learned`; it stays as it is.
+        folder: The folder of the folders.
+        *tables: Rows to learn from.
+    """
+    kept = {_facts(path.parent).get("key") for path in Path(folder).glob(f"*/{FACTS}")}
+    prepared = [(clone(model[:-1]).fit_transform(table.inputs), table.target) for table in tables]
+    keys = {_key(model[-1], *each) for each in prepared}
+    return None not in keys and keys <= kept
 
 
 def _warn(told: Iterable[tuple[str, str]], answer: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dims.errors import TableError
 
-__all__ = ["FINISHED", "in_plain_words"]
+__all__ = ["FINISHED", "in_plain_words", "print_briefly"]
 
 FINISHED: list[Path] = []  # folders of what this program has learned, or has taken from there
 
@@ -60,6 +60,17 @@ def in_plain_words() -> Iterator[None]:
             raise SystemExit(130) from error
     if said:
         print("", *(f"WARNING: {text}" for text in said), sep="\n")
+
+
+def print_briefly(text: str) -> None:
+    """Print only the lines that judge an answer or warn of it, where all has been said before.
+
+    Args:
+        text: What `print` would print.
+    """
+    for line in text.splitlines():
+        if line.startswith(("WARNING", "Verdict")):
+            print(line)
 
 
 def _what_is_kept() -> str:

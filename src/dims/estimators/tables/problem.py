@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -17,7 +18,7 @@ from dims.model.likelihoods import Likelihood
 from dims.sampling.samplers import DiMS, Motion, Sampler, choose_sampler
 from dims.sampling.weighing import PARTS
 
-__all__ = ["as_comparison", "as_problem"]
+__all__ = ["as_comparison", "as_problem", "print_notes"]
 
 Rows = tuple[Tensor, Tensor]
 
@@ -27,7 +28,7 @@ TO_CHOOSE_BY = 0.2  # of rows that are too few for the estimator to hold some ou
 def as_problem(
     model: Pipeline, known: Table, held_out: Table
 ) -> tuple[nn.Module, Rows, str | Likelihood, Rows]:
-    """Train the network of a pipeline, without drawing.
+    """Train the network of a pipeline, without drawing, and print the notes on the table.
 
     Args:
         model: `make_pipeline(preparation(columns), estimator)`; it is fitted here.
@@ -40,22 +41,34 @@ def as_problem(
         names of the columns, mean and scale of the target or the labels of the classes, and the
         notes on the table; `dims report` shows these.
     """
+    print_notes(model, known)
     prepare, estimator = model[:-1], model[-1]
     features = prepare.fit_transform(known.inputs)
     network, rows, likelihood = estimator.train(features, known.target)
     network.input_names = input_names(model[0])
     network.target_names = [known.target_name]
-    network.table_notes = _notes(model, known)
+    unused = [repr(name) for name in known.text if name not in known.inputs]
+    left_out = [f"columns that are left out: {', '.join(unused)}"] if unused else []
+    network.table_notes = [*_notes(model, known), *left_out]
     network.held_out_lines = [int(line) for line in held_out.lines]
     unseen = estimator.rows_for_network(prepare.transform(held_out.inputs), held_out.target)
     return network, rows, likelihood, unseen
 
 
+def print_notes(model: Pipeline, known: Table, say: Callable[[str], None] = print) -> None:
+    """Print what was found in the file and decided about its columns.
+
+    Args:
+        model: A pipeline that begins with `preparation(columns)`; it stays as it is.
+        known: The rows to learn from.
+        say: What prints a line.
+    """
+    for note in _notes(model, known):
+        say(f"note: {note}")
+
+
 def _notes(model: Pipeline, known: Table) -> list[str]:
-    """What was found in the file and decided about its columns."""
-    unused = [repr(name) for name in known.text if name not in known.inputs]
-    left_out = [f"columns that are left out: {', '.join(unused)}"] if unused else []
-    return [*known.notes, *decisions(model[0], known), *left_out]
+    return [*known.notes, *decisions(model[0], known)]
 
 
 def as_comparison(model: Pipeline, known: Table, held_out: Table) -> dict[str, Any]:
@@ -73,6 +86,7 @@ def as_comparison(model: Pipeline, known: Table, held_out: Table) -> dict[str, A
     Returns:
         Arguments of `dims.compare`; scores will be in the units of the table.
     """
+    print_notes(model, known)
     prepare, estimator = model[:-1], model[-1]
     made = _trained(prepare, estimator, known)
     unseen = made.unseen
