@@ -122,4 +122,6 @@ def test_init_says_where_rows_are_few(tmp_path, monkeypatch, rows, few):
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("\n".join(["a,b", *(f"{i}.5,{i}.25" for i in range(rows))]))
     done = CliRunner().invoke(app, ["init", "mine.py", "--csv", "t.csv"])
-    assert (f"{rows} rows are few: ask by cross-validation" in done.stdout) == few
+    said = f"{rows} rows are few: ask by cross-validation whether a linear model or a Gaussian"
+    assert (said in done.stdout) == few
+    assert ("better: python mine.py --cross-validate" in done.stdout) == few

@@ -52,6 +52,7 @@ def test_few_rows_choose_no_method() -> None:
     rows = torch.linspace(0, 1, 12).double()
     found = Comparison("regression", [scores("network", rows), scores("dims", rows - 0.3)])
     assert found.recommendation().startswith("12 rows are too few to tell methods apart (dims")
+    assert "--cross-validate of a program of dims init" in found.recommendation()
 
 
 @pytest.mark.parametrize("rows", [20, 5000])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dims.baselines.row_scores import Interval, resampled
+from dims.baselines.verdict import CROSS_VALIDATE
 from dims.prediction.showing import Shown, shown_text
 
 __all__ = ["Comparison", "MethodScores"]
@@ -167,7 +168,7 @@ class Comparison(Shown):
         if rows < FEWEST_ROWS:
             return (
                 f"{rows} rows are too few to tell methods apart ({best} has the lowest NLL on "
-                f"them). Give at least {FEWEST_ROWS} as `test`, or compare by cross-validation."
+                f"them). Give at least {FEWEST_ROWS} as `test`, or compare by {CROSS_VALIDATE}."
             )
         gain = self.difference(best, "network")
         if best == "network" or gain.low <= 0:

@@ -14,12 +14,13 @@ from dims.baselines.row_scores import error_rows, nll_rows
 from dims.prediction.predictive import Predictive, RegressionPredictive
 from dims.prediction.showing import Shown
 
-__all__ = ["ALONE", "BOTH", "FEWEST_TO_JUDGE_BY", "LEVEL", "Scores", "complaints_about"]
-__all__ += ["scores_of", "verdict_on"]
+__all__ = ["ALONE", "BOTH", "CROSS_VALIDATE", "FEWEST_TO_JUDGE_BY", "LEVEL", "Scores"]
+__all__ += ["complaints_about", "scores_of", "verdict_on"]
 
 LEVEL = 0.95  # of the interval that covers a row or not
 BOTH, ALONE = "network and draws", "network alone"
 PREFER_NETWORK = 'prefer that (ANSWER = "network" in a program of dims init, or network_only())'
+CROSS_VALIDATE = "cross-validation (--cross-validate of a program of dims init)"
 FEWEST_TO_JUDGE_BY = 30  # held-out rows; fewer say little about an answer, whatever it is
 
 
@@ -55,7 +56,7 @@ def verdict_on(scores: Mapping[str, Scores], task: str) -> str:
     gain, error = _gain(own.log_scores - constant.log_scores)
     measured = f"{gain:+.3f} ± {error:.3f} nats a row beside the {name}"
     rows = len(own.covered)
-    few = f" {rows} rows are few: ask by cross-validation." if rows < FEWEST_TO_JUDGE_BY else ""
+    few = f" {rows} rows are few: ask by {CROSS_VALIDATE}." * (rows < FEWEST_TO_JUDGE_BY)
     if complaints_about(scores, task):
         return f"see the warning; {measured}.{few}"
     if gain > 2 * error:

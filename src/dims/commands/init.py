@@ -22,7 +22,7 @@ HELD_OUT = 0.2  # in the program that is written
 FEWEST_TO_LEARN_FROM = 60
 FEW = (
     "{} rows are few: ask by cross-validation whether a linear model or a Gaussian process "
-    "predicts them better"
+    "predicts them better: python {} --cross-validate"
 )
 NO_NAMES = (
     "WARNING: the first line ({}, …) looks like the rows below it; it must have the names of the "
@@ -108,7 +108,7 @@ def _for_table(csv: Path, target: str | None, task: str | None, file: Path) -> t
         if tables.looks_like_a_row(table):
             notes.append(NO_NAMES.format(", ".join(map(str, table.cells.columns[:4]))))
         if len(read) < FEWEST_TO_LEARN_FROM:
-            notes.append(FEW.format(len(read)))
+            notes.append(FEW.format(len(read), file))
     except TableError as error:
         end(f"--csv: {str(error).replace('set TASK = ', 'give --task ')}")
     listed = [

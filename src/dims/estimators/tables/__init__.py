@@ -19,6 +19,7 @@ from dims.estimators.tables.columns import (
     choose_task,
     looks_like_a_row,
 )
+from dims.estimators.tables.cross_validation import cross_validated
 from dims.estimators.tables.described import described
 from dims.estimators.tables.evaluation import Evaluation, evaluate
 from dims.estimators.tables.figure import picture
@@ -35,8 +36,8 @@ from dims.estimators.tables.spelling import did_you_mean
 from dims.estimators.tables.typed import Table, read, read_inputs
 
 __all__ = ["Column", "Evaluation", "Format", "Table", "TextTable", "as_comparison", "as_problem"]
-__all__ += ["check_settings", "choose_columns", "choose_task", "decisions", "described"]
-__all__ += ["did_you_mean", "evaluate", "in_plain_words", "is_learned", "learned"]
+__all__ += ["check_settings", "choose_columns", "choose_task", "cross_validated", "decisions"]
+__all__ += ["described", "did_you_mean", "evaluate", "in_plain_words", "is_learned", "learned"]
 __all__ += ["looks_like_a_row", "made_by", "other_decimal_sign", "picture", "predict_file"]
 __all__ += ["preparation", "print_briefly", "print_notes", "read", "read_inputs", "read_text"]
 __all__ += ["run", "write"]

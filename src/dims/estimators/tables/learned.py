@@ -34,7 +34,9 @@ from dims.estimators.tables.typed import Table
 from dims.sampling.draws.file import load
 from dims.sampling.files import write_text_atomically
 
-__all__ = ["is_learned", "learned"]
+__all__ = ["fit", "is_learned", "learned"]
+
+Told = tuple[str, str]
 
 FACTS, DRAWS, NETWORK = "learned.json", "draws.safetensors", "network.safetensors"
 ABOUT_DRAWS = (ConvergenceWarning, NotAMinimumWarning, StackingWarning, WorseThanBaselineWarning)
@@ -79,18 +81,32 @@ def learned(model: Pipeline, known: Table, folder: str | Path, answer: str = "dr
             FINISHED.append(folder)
             _warn(facts["warnings"], answer)
             return model
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            estimator.fit(features, known.target)
-        except (TypeError, ValueError) as error:
-            raise TableError(f"estimator(): {error}") from error
-    told = [(type(each.message).__name__, str(each.message)) for each in caught]
+    told = fit(estimator, features, known.target)
     if key is not None:
         _keep(estimator, folder, key, told)
         FINISHED.append(folder)
     _warn(told, answer)
     return model
+
+
+def fit(estimator: DimsEstimator, features: np.ndarray, target: np.ndarray) -> list[Told]:
+    """Fit an estimator, and return its warnings: class and text of each.
+
+    Args:
+        estimator: It is fitted here.
+        features: Of the rows to learn from.
+        target: Of these rows.
+
+    Raises:
+        TableError: A setting of the estimator is refused.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            estimator.fit(features, target)
+        except (TypeError, ValueError) as error:
+            raise TableError(f"estimator(): {error}") from error
+    return [(type(each.message).__name__, str(each.message)) for each in caught]
 
 
 def is_learned(model: Pipeline, folder: str | Path, *tables: Table) -> bool:
@@ -107,7 +123,7 @@ def is_learned(model: Pipeline, folder: str | Path, *tables: Table) -> bool:
     return None not in keys and keys <= kept
 
 
-def _warn(told: Iterable[tuple[str, str]], answer: str) -> None:
+def _warn(told: Iterable[Told], answer: str) -> None:
     """Give the warnings of a fit; where the network answers, none about its draws."""
     for name, text in told:
         kind = _category(name)
@@ -131,7 +147,7 @@ def _key(estimator: DimsEstimator, features: np.ndarray, target: np.ndarray) -> 
     return hashlib.sha256(text.encode() + np.ascontiguousarray(features).tobytes()).hexdigest()
 
 
-def _keep(estimator: DimsEstimator, folder: Path, key: str, told: list[tuple[str, str]]) -> None:
+def _keep(estimator: DimsEstimator, folder: Path, key: str, told: list[Told]) -> None:
     """The key is written last, and is gone while the rest changes."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FACTS).unlink(missing_ok=True)

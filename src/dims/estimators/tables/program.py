@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ def _are_columns(value: object) -> bool:
 
 
 def _is_part(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value < 1
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1
 
 
 SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -107,7 +107,7 @@ class Table(Shown):
                 f"HELD_OUT: {fraction} of {len(self)} rows leaves none on one side; take 0.2. "
                 "Before other tables are predicted, LEARN_FROM_ALL = True learns from all rows"
             )
-        return replace(self._rows(~held), notes=self.notes), self._rows(held)
+        return replace(self.rows(~held), notes=self.notes), self.rows(held)
 
     def with_rows(self, other: Table) -> Table:
         """Both tables one below the other, in the order of their lines.
@@ -130,12 +130,18 @@ class Table(Shown):
         notes = [*self.notes, *other.notes]
         return Table(inputs, target, lines, text, self.format, notes, self.target_name)
 
-    def _rows(self, chosen: np.ndarray) -> Table:
+    def rows(self, chosen: np.ndarray) -> Table:
+        """Some of the rows, without the notes.
+
+        Args:
+            chosen: Their places, or whether each is chosen.
+        """
+        places = np.arange(len(self))[chosen]
         return Table(
-            self.inputs[chosen],
-            self.target[chosen],
-            self.lines[chosen],
-            self.text[chosen],
+            self.inputs.iloc[places],
+            self.target[places],
+            self.lines[places],
+            self.text.iloc[places],
             self.format,
             target_name=self.target_name,
         )
