@@ -227,7 +227,7 @@ def test_a_second_fit_unlike_the_evaluated_one_is_warned_about(here, monkeypatch
     assert "WARNING" not in tables.described(other, known)
     assert "they differ by 1, which is little" in said
     if warned and other[1].draws_.surface.likelihood.noise_std == 1.1:
-        assert "noise         1,100 (above: 500), the standard deviation" in said
+        assert "noise         1,100 (the fit above: 500), the standard deviation" in said
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

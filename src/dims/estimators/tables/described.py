@@ -48,7 +48,7 @@ def described(
     before = {} if evaluated is None else _facts(evaluated, known, answer)
     lines = [f"learned from  {_rows(model[-1], known)}"]
     for name, value in facts.items():
-        changed = f" (above: {before[name]})" if before.get(name, value) != value else ""
+        changed = f" (the fit above: {before[name]})" if before.get(name, value) != value else ""
         lines.append(f"{name:12}  {value}{changed}{_meaning(name, model[-1], known)}")
     found = measured_diversity(model[-1].draws_) if answer == "draws" else None
     if found is not None and found.collapsed:
@@ -74,7 +74,7 @@ def _distance(one: Pipeline, other: Pipeline, known: Table, answer: str) -> tupl
         (mean, std), (before, _) = (each.predict(x, return_std=True) for each, x in pairs)
         apart, usual = (float(np.sqrt(np.mean(v**2))) for v in (mean - before, std))
         share = apart / usual
-        return f"{which} {_readable(apart)}, {share:.2g} of the standard deviation of a row", share
+        return f"{which} {_readable(apart)}, {share:.0%} of the standard deviation of a row", share
     frames = [pd.DataFrame(each.predict_proba(x), columns=each.classes_) for each, x in pairs]
     apart = float(frames[0].sub(frames[1], fill_value=0).abs().to_numpy().sum(axis=1).mean()) / 2
     return f"{which} {apart:.1%} of probability", apart / OTHER_CHANCE

@@ -53,12 +53,16 @@ def made_by(estimator: Callable[[], Any]) -> Any:
 
 
 def run(
-    words: Sequence[str], main: Callable[..., None], options: Mapping[str, Callable[[], None]]
+    words: Sequence[str],
+    about: str,
+    main: Callable[..., None],
+    options: Mapping[str, Callable[[], None]],
 ) -> None:
-    """Do what a command asks for: `--help` prints the docstring of the program.
+    """Do what a command asks for.
 
     Args:
         words: Of the command, after the name of the program.
+        about: What `--help` prints, such as the docstring of the program.
         main: Takes the other words, which are files.
         options: What is done instead of it, by the word that asks for it.
 
@@ -66,7 +70,7 @@ def run(
         TableError: An option is not known, or stands beside other words.
     """
     if {"-h", "--help"} & {*words}:
-        print(main.__globals__["__doc__"].strip())
+        print(about.strip())
         return
     chosen = [word for word in words if word.startswith("--")]
     for word in chosen:
