@@ -228,7 +228,7 @@ def test_an_answer_worse_than_the_mean_is_loudly_warned_about(tmp_path, monkeypa
         module.main("new.csv")
         said = capsys.readouterr().out
         assert "WARNING: on these rows the answer is worse than the mean of training" in said
-        assert "new_predicted.csv\nWARNING: held-out rows speak against this answer, see" in said
+        assert "learned from: 60)\nWARNING: held-out rows speak against this answer, see" in said
         assert ("held-out rows, not used in training" in said) != again
 
 
