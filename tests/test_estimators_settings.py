@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dims.estimators import DimsRegressor, base
+from dims.estimators import DimsClassifier, DimsRegressor, base
 from dims.estimators.care import complaint_about
 
 
@@ -47,3 +47,19 @@ def test_several_quantiles_are_those_of_each(monkeypatch):
 def test_a_complaint_says_which_evidence_is_higher(evidence, word):
     found = {"evidence_over_constant": evidence, "gain_on_training_rows": 0.1, "rows": 0.0}
     assert f"{abs(evidence):.1f} nats {word}" in complaint_about(found, "regression")
+
+
+@pytest.mark.parametrize("kind", [DimsRegressor, DimsClassifier])
+def test_gaps_are_answered_with_what_to_do(kind):
+    x = np.array([[1.0], [np.nan], [3.0], [4.0]])
+    with pytest.raises(ValueError, match="Input X contains NaN") as told:
+        kind().fit(x, [0, 1, 0, 1])
+    assert "SimpleImputer" in str(told.value)
+    assert "HistGradient" not in str(told.value)
+
+
+@pytest.mark.filterwarnings("ignore::dims.DimsWarning")
+def test_the_summary_says_in_which_units_a_noise_is():
+    x = np.linspace(-1, 1, 40)[:, None]
+    model = DimsRegressor(hidden=(4,), epochs=50, draws=3, max_time=0.1, random_state=0)
+    assert "in units of standardised targets" in model.fit(x, 7 * x[:, 0]).draws_.summary()

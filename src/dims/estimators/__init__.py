@@ -35,7 +35,7 @@ from dims.estimators.base import DimsEstimator
 from dims.estimators.care import held_out_each
 from dims.estimators.given import Checked, Fitted, Trained
 from dims.estimators.noise import NOISES, by_input, is_better
-from dims.estimators.refused import refuse_words
+from dims.estimators.refused import gaps_explained, refuse_words
 from dims.model.likelihoods import HeteroscedasticGaussian
 from dims.prediction.predictive import ClassificationPredictive
 
@@ -55,7 +55,8 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
     classes_: np.ndarray
 
     def _checked(self, X: Any, y: Any) -> Checked:
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        with gaps_explained():
+            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         count = len(self.classes_)
@@ -151,9 +152,9 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
 
     def _checked(self, X: Any, y: Any) -> Checked:
         refuse_words(y)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, multi_output=True, ensure_min_samples=2
-        )
+        allowed = {"y_numeric": True, "multi_output": True, "ensure_min_samples": 2}
+        with gaps_explained():
+            X, y = validate_data(self, X, y, dtype=np.float64, **allowed)
         columns = y.reshape(len(y), -1).astype(np.float64)
         scaler = StandardScaler().fit(columns)
         self.target_mean_, self.target_scale_ = scaler.mean_, scaler.scale_

@@ -19,7 +19,7 @@ from dims.errors import renamed_arguments
 from dims.estimators.care import judge
 from dims.estimators.given import Checked, Fitted, Trained
 from dims.estimators.own_words import in_words_of_estimators
-from dims.estimators.refused import refuse
+from dims.estimators.refused import gaps_explained, refuse
 from dims.estimators.settings import check_settings
 from dims.estimators.training import trained
 from dims.model.likelihoods import Likelihood
@@ -236,7 +236,8 @@ class DimsEstimator(BaseEstimator):
             ValueError: A label was not in the rows that were trained on.
         """
         check_is_fitted(self)
-        features = validate_data(self, X, reset=False, dtype=np.float64)
+        with gaps_explained():
+            features = validate_data(self, X, reset=False, dtype=np.float64)
         targets = self._targets_for_network(y)
         check_consistent_length(features, targets)
         return torch.tensor(features), torch.tensor(targets)
@@ -279,5 +280,6 @@ class DimsEstimator(BaseEstimator):
 
     def _predictive(self, X: Any) -> Predictive:
         check_is_fitted(self)
-        features = validate_data(self, X, reset=False, dtype=np.float64)
+        with gaps_explained():
+            features = validate_data(self, X, reset=False, dtype=np.float64)
         return self.draws_.predict(torch.tensor(features))

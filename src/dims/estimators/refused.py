@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-__all__ = ["refuse", "refuse_words"]
+__all__ = ["gaps_explained", "refuse", "refuse_words"]
 
 
 def refuse(given: dict[str, Any]) -> None:
@@ -30,3 +32,19 @@ def refuse_words(y: Any) -> None:
         except (TypeError, ValueError):
             told = f"y: {value!r} is not a number; to predict classes take DimsClassifier"
             raise ValueError(told) from None
+
+
+@contextmanager
+def gaps_explained() -> Iterator[None]:
+    """What to do about missing values, where scikit-learn would name estimators of its own."""
+    try:
+        yield
+    except ValueError as error:
+        told = str(error)
+        if "contains NaN" not in told:
+            raise
+        raise ValueError(
+            f"{told.splitlines()[0]} Fill them first: put sklearn.impute.SimpleImputer("
+            "add_indicator=True) before the estimator in a pipeline, or take "
+            "dims.estimators.tables.preparation"
+        ) from None

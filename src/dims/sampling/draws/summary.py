@@ -43,8 +43,10 @@ def _model(draws: Draws) -> list[str]:
     surface = draws.surface
     prior = surface.prior_precision
     shown = f"{prior.item():.4g}" if prior.ndim == 0 else f"a vector, mean {prior.mean():.4g}"
+    scaled = getattr(surface.module, "targets_standardised_by", None)
+    unit = " in units of standardised targets" if scaled is not None else ""
     return [
-        f"{surface.size} parameters, {surface.points} training points, {surface.likelihood}",
+        f"{surface.size} parameters, {surface.points} training points, {surface.likelihood}{unit}",
         f"prior precision {shown}",
     ]
 
