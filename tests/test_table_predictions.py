@@ -64,10 +64,10 @@ def test_few_digits_are_written() -> None:
 @pytest.mark.parametrize(
     ("gains", "said"),
     [
-        (np.full(40, 0.5) + np.linspace(-0.1, 0.1, 40), "these rows support the answer (+0.500"),
+        (np.full(40, 0.5) + np.linspace(-0.1, 0.1, 40), "these rows support the answer (NLL 0.500"),
         (np.linspace(-3, 3.2, 40), "neither support nor refute"),
         (np.full(8, 0.5) + np.linspace(-0.1, 0.1, 8), "8 rows are few: ask by cross-validation"),
-        (np.full(40, -0.5), "see the warning; -0.500"),
+        (np.full(40, -0.5), "see the warning; NLL 0.500 ± 0.000 higher"),
     ],
 )
 def test_the_verdict_follows_from_the_gain_over_the_constant(gains, said) -> None:

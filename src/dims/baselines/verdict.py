@@ -54,7 +54,7 @@ def verdict_on(scores: Mapping[str, Scores], task: str) -> str:
     """Whether these rows support the first answer beside the last, which is constant."""
     (_, own), *_, (name, constant) = scores.items()
     gain, error = _gain(own.log_scores - constant.log_scores)
-    measured = f"{gain:+.3f} ± {error:.3f} nats a row beside the {name}"
+    measured = f"NLL {_lower(gain, error)} than that of the {name}"
     rows = len(own.covered)
     few = f" {rows} rows are few: ask by {CROSS_VALIDATE}." * (rows < FEWEST_TO_JUDGE_BY)
     if complaints_about(scores, task):
@@ -77,13 +77,17 @@ def complaints_about(scores: Mapping[str, Scores], task: str) -> list[str]:
         advice = PREFER_NETWORK if network else "do not trust it"
         if worse:
             said.append(
-                f"WARNING: on these rows the answer is worse than the {name} ({gain:+.3f} ± "
-                f"{error:.3f} nats a row): {advice}."
+                f"WARNING: on these rows the answer is worse than the {name} (NLL "
+                f"{_lower(gain, error)}): {advice}."
             )
     low = LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / len(own.covered))
     if task == "regression" and own.covered.mean() < low:
         said.append("WARNING: fewer rows than promised are inside the interval: overconfident.")
     return said
+
+
+def _lower(gain: float, error: float) -> str:
+    return f"{abs(gain):.3f} ± {error:.3f} {'lower' if gain >= 0 else 'higher'}"
 
 
 def _gain(rows: np.ndarray) -> tuple[float, float]:

@@ -60,7 +60,7 @@ def refine(
     start = theta.detach().unsqueeze(0)
     flattest: list[RowVectors] = []
     lowest = torch.inf
-    with part_reporter(progress, "refining θ*") as tell:
+    with part_reporter(progress, "walking to a minimum") as tell:
 
         def watch(state: Descent) -> None:
             nonlocal lowest

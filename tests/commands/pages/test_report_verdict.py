@@ -59,10 +59,10 @@ def test_what_is_better_than_the_answer_is_named():
 
     judged = {"DiMS": off_by(1.5), "network alone": off_by(0.0), "mean": off_by(0.7)}
     *warned, last = _verdict(judged, truth)
-    assert "worse than the network alone (-4.500 ± 0.000 nats a row): prefer that" in warned[0]
-    assert "worse than the mean (-3.520 ± 0.000 nats a row): do not trust it" in warned[1]
+    assert "worse than the network alone (NLL 4.500 ± 0.000 higher): prefer that" in warned[0]
+    assert "worse than the mean (NLL 3.520 ± 0.000 higher): do not trust it" in warned[1]
     assert warned[2].endswith("inside the interval: overconfident.")
-    assert last == "See the warning; -3.520 ± 0.000 nats a row beside the mean."
+    assert last == "See the warning; NLL 3.520 ± 0.000 higher than that of the mean."
     *warned, _ = _verdict(dict(reversed(judged.items())) | {"class": off_by(0.8)}, truth)
     assert len(warned) == 1  # of the network: the answer is better than the last
 
@@ -72,7 +72,7 @@ def test_few_rows_are_said_to_be_few():
     near, far = (RegressionPredictive((truth + e).unsqueeze(0), 0.5) for e in (0.0, 1.0))
     (said,) = _verdict({"DiMS": near, "network alone": near, "mean": far}, truth)
     assert said.startswith(
-        "These rows support the answer (+2.000 ± 0.000 nats a row beside the mean)"
+        "These rows support the answer (NLL 2.000 ± 0.000 lower than that of the mean)"
     )
     assert "8 rows are few: ask by cross-validation (--cross-validate of a program" in said
 
