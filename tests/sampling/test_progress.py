@@ -65,7 +65,10 @@ def test_what_is_soon_done_and_what_is_silent_writes_nothing(capsys, monkeypatch
 @pytest.mark.parametrize(
     ("how", "stages"),
     [
-        ({"refine": True, "tune": True}, ["curvature", "tuning prior and noise", "walking to a minimum"]),
+        (
+            {"refine": True, "tune": True},
+            ["curvature", "tuning prior and noise", "walking to a minimum"],
+        ),
         ({}, ["tuning prior and noise"]),  # the default has the curvature of each candidate
     ],
     ids=["at θ*", "at minima"],
