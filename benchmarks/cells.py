@@ -14,7 +14,7 @@ import torch
 
 from dims.sampling.files import write_text_atomically
 
-__all__ = ["Cell", "compute"]
+__all__ = ["Cell", "compute", "told_of_split"]
 
 Found = dict[str, Any]
 
@@ -71,6 +71,12 @@ def _all(cells: list[Cell], run: Callable[..., Found], workers: int) -> Iterable
         waiting = {pool.submit(run, *cell.arguments): cell for cell in cells}
         for future in as_completed(waiting):
             yield waiting[future], future.exception() or future.result()
+
+
+def told_of_split(found: Found) -> str:
+    """The NLL of each answer, and the seconds."""
+    scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
+    return f"NLL {scores}; seconds {found['seconds']}"
 
 
 def _one_core() -> None:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from cells import Cell, compute
+from cells import Cell, compute, told_of_split
 from dims_paper.datasets.uci import UCI_NAMES, load_uci
 from uci_classification.differences import FIVE, table
 from uci_classification.networks import train_paper_networks
@@ -55,12 +54,7 @@ def run(given: argparse.Namespace) -> None:
                 path = given.out / f"{name}_{protocol}" / f"{seed:02d}.json"
                 how = (name, protocol, seed, given.draws, given.networks)
                 cells.append(Cell(f"{name} {protocol} {seed}", path, how))
-    compute(cells, run_one, _told, given.workers)
-
-
-def _told(found: dict[str, Any]) -> str:
-    scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
-    return f"NLL {scores}; seconds {found['seconds']}"
+    compute(cells, run_one, told_of_split, given.workers)
 
 
 if __name__ == "__main__":

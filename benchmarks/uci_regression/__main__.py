@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from cells import Cell, compute
+from cells import Cell, compute, told_of_split
 from dims_paper.datasets.uci_regression import REGRESSION_NAMES, load_regression, split_count
 from uci_regression.counts import counts
 from uci_regression.protocol import Configuration, run_split
@@ -72,16 +72,11 @@ def run(
         for split in range(first, count if splits is None else min(first + splits, count)):
             path = out / name / f"{split:02d}.json"
             cells.append(Cell(f"{name} {split}", path, (name, split, how)))
-    compute(cells, _run, _told, workers)
+    compute(cells, _run, told_of_split, workers)
 
 
 def _run(name: str, split: int, how: Configuration) -> dict[str, Any]:
     return run_split(name, load_regression(name, split, torch.float32), split, how)
-
-
-def _told(found: dict[str, Any]) -> str:
-    scores = ", ".join(f"{a} {s['nll']:.3f}" for a, s in found["scores"].items())
-    return f"NLL {scores}; seconds {found['seconds']}"
 
 
 if __name__ == "__main__":

@@ -99,13 +99,14 @@ def evaluate(model: Pipeline, known: Table, held_out: Table, answer: str = "draw
         Scores, predictions, and a summary to print.
     """
     regression = isinstance(model[-1], DimsRegressor)
-    scores = all_scores(model, known, held_out, answer)
+    asked = _asked(model, known, held_out)
+    scores = _scores_of_all(asked, known, held_out, answer)
     chosen = answering(model, answer)
     made = predictions(model, known, held_out, held_out.target_name, chosen)
     if answer == "network":
         made, said = made.drop(columns=SPREAD), NETWORK_ANSWERS
     else:
-        said = _uncertainty([*parts(model, model[-1], known, held_out)])
+        said = _uncertainty(asked[BOTH])
     return Evaluation("regression" if regression else "classification", scores, made, said)
 
 
@@ -121,11 +122,21 @@ def all_scores(model: Pipeline, known: Table, table: Table, answer: str) -> dict
     Returns:
         Scores by name; the constant is the last.
     """
-    estimator, truth = model[-1], table.target
-    both = {BOTH: estimator, ALONE: estimator.network_only()}
+    return _scores_of_all(_asked(model, known, table), known, table, answer)
+
+
+def _asked(model: Pipeline, known: Table, table: Table) -> dict[str, list[Part]]:
+    """The rows, for the draws with the network and for the network alone."""
+    both = {BOTH: model[-1], ALONE: model[-1].network_only()}
+    return {name: [*parts(model, each, known, table)] for name, each in both.items()}
+
+
+def _scores_of_all(
+    asked: Mapping[str, list[Part]], known: Table, table: Table, answer: str
+) -> dict[str, Scores]:
     names = [BOTH, ALONE] if answer == "draws" else [ALONE, BOTH]
-    scores = {name: _scores([*parts(model, both[name], known, table)], truth) for name in names}
-    regression = isinstance(estimator, DimsRegressor)
+    scores = {name: _scores(asked[name], table.target) for name in names}
+    regression = isinstance(asked[BOTH][0].estimator, DimsRegressor)
     name = "mean of training rows" if regression else "class frequencies"
     task = "regression" if regression else "classification"
     return scores | {name: _constant(task, known, table)}

@@ -86,13 +86,7 @@ def _scored(model: Pipeline, known: Table, table: Table, target: str, answer: st
     there = truth.notna().to_numpy()
     if not there.any():
         return f"note: column {target!r} has no value that can be read; nothing is scored"
-    rows = replace(
-        table,
-        inputs=table.inputs[there],
-        target=truth[there].to_numpy(),
-        lines=table.lines[there],
-        text=table.text[there],
-    )
+    rows = replace(table, target=truth.to_numpy()).rows(there)
     scores = all_scores(model, known, rows, answer)
     head = f"\n{there.sum()} of these {len(table)} rows have {target!r}:"
     lines = [head, *score_lines(scores, regression)]
