@@ -77,7 +77,7 @@ def test_a_wrong_decimal_sign_is_asked_about(tmp_path):
     read = {"target": "y", "task": "regression", "format": tables.Format(";", ".")}
     said = (
         r"0 rows of .*t\.csv have a 'y' that can be used; at least 10 are needed; line 2 has "
-        r"'0,50 €', which is no number with decimal='\.' in FORMAT: is it ','\?"
+        r"'0,50 €', which is not a number with decimal='\.' in FORMAT: is it ','\?"
     )
     with pytest.raises(TableError, match=said):
         tables.read(path, {"x": "number"}, **read)
@@ -93,7 +93,7 @@ def test_classes_that_are_to_be_numbers_are_told_with_the_option(tmp_path, monke
     options = ["init", "mine.py", "--csv", "t.csv", "--task", "regression"]
     said = CliRunner().invoke(app, options).stderr
     assert said.endswith(
-        "line 2 has 'a', which is no number; give --task \"classification\" for classes\n"
+        "line 2 has 'a', which is not a number; give --task \"classification\" for classes\n"
     )
 
 

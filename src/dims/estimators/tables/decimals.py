@@ -33,7 +33,7 @@ def with_both_signs(cells: pd.Series) -> pd.DataFrame:
 
 
 def has_other_sign(cells: pd.Series, decimal: str, unit: str = "") -> str:
-    """That cells which are no numbers are some with the other decimal sign; "" where none is."""
+    """That cells which are not numbers are some with the other decimal sign; "" where none is."""
     other = OTHER_SIGN[decimal]
     found = parse_numbers(cells, other, unit).notna()
     if not found.any():

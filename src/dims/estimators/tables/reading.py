@@ -132,7 +132,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _check_encoding(path: Path, content: bytes, encoding: str) -> None:
-    """Refuse bytes that are no text in an encoding, and name one in which they are."""
+    """Refuse bytes that are not text in an encoding, and name one in which they are."""
     try:
         content.decode(encoding)
     except UnicodeDecodeError as error:

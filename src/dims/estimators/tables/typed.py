@@ -242,12 +242,12 @@ def read_inputs(
 
 
 def _why_none(text: TextTable, target: str, unused: np.ndarray) -> str:
-    """A target that is no number, and what it may be; "" where all are empty."""
+    """A target that is not a number, and what it may be; "" where all are empty."""
     cells = text.cells[target][unused].dropna()
     if cells.empty:
         return ""
     first, decimal = cells.iloc[0], text.format.decimal
-    found = f"; line {text.lines[cells.index[0]]} has {first[:40]!r}, which is no number"
+    found = f"; line {text.lines[cells.index[0]]} has {first[:40]!r}, which is not a number"
     if has_other_sign(cells[:1], decimal, split_unit(first)[1]):
         return f"{found} with decimal={decimal!r} in FORMAT: is it {OTHER_SIGN[decimal]!r}?"
     return f'{found}; set TASK = "classification" for classes'
