@@ -46,9 +46,10 @@ def friction_factor(
     gain = torch.clamp(-dynamics.potential(climb) * time / start, -most, most)
     gain = torch.where(start > 0, gain, 0.0)
     speed = start if before else start - gain
+    piece, whole, half = time / parts, gain / parts, gain / (2 * parts)
     for part in range(parts):
-        speed = speed + gain / ((2 if part == 0 else 1) * parts)
-        speed = speed * dynamics.decay(0.5 * speed.square(), time / parts)
-    speed = speed + gain / (2 * parts)
+        speed = speed + (half if part == 0 else whole)
+        speed = speed * dynamics.decay(0.5 * speed.square(), piece)
+    speed = speed + half
     speed = speed - gain if before else speed
     return torch.where(start > 0, speed / start, 1.0)

@@ -29,7 +29,7 @@ from dims.mechanics.metric.frame import evaluate
 from dims.mechanics.rows import merge
 from dims.mechanics.solvers.base import Solver, check_settings
 from dims.mechanics.solvers.gradient_history import GradientHistory
-from dims.mechanics.solvers.rattle_step import Accuracy, RattleState, Trial, aim, correct, land
+from dims.mechanics.solvers.rattle_step import Accuracy, Aim, RattleState, Trial, aim, correct, land
 from dims.model.shapes import RowScalars, RowVectors, Times
 from dims.surface.base import BaseSurface
 
@@ -193,30 +193,29 @@ class Rattle(Solver[RattleState]):
         self, state: RattleState, surface: BaseSurface, dynamics: Dynamics, times: Times
     ) -> RattleState:
         """Aim every row at a trial point, evaluate them all, let each row act on its own."""
-        state, direction = aim(state, dynamics, times, self._accuracy(state))
-        loss, gradient = evaluate(surface, state.trial, state.velocity.dtype, state.frame)
-        return self._judge(state, loss, gradient, direction, dynamics, times)
+        aimed = aim(state, dynamics, times, self._accuracy(state))
+        trial, frame = aimed.state.trial, aimed.state.frame
+        loss, gradient = evaluate(surface, trial, state.velocity.dtype, frame)
+        return self._judge(aimed, loss, gradient, dynamics, times)
 
     def _judge(
         self,
-        state: RattleState,
+        aimed: Aim,
         loss: RowScalars,
         gradient: RowVectors,
-        direction: RowVectors,
         dynamics: Dynamics,
         times: Times,
     ) -> RattleState:
         """Accept the trial, correct its multiplier once more, or shorten the step."""
+        state = aimed.state.spend(evaluations=1)
         old, active = state.moment, state.active
-        state = state.spend(evaluations=1)
         noise = self.noise * torch.finfo(gradient.dtype).eps * (1 + old.loss.abs())
         trial = correct(
-            state,
+            aimed,
             loss,
             gradient,
             dynamics,
             noise,
-            direction,
             self._accuracy(state),
             steepening=self.steepening * self.fineness,
         )

@@ -15,7 +15,7 @@ from dims.mechanics.solvers.friction import friction_factor
 from dims.mechanics.solvers.gradient_history import GradientHistory
 from dims.model.shapes import RowFlags, RowIntegers, RowScalars, RowVectors, Times
 
-__all__ = ["Accuracy", "Landing", "RattleState", "Trial", "aim", "correct", "land"]
+__all__ = ["Accuracy", "Aim", "Landing", "RattleState", "Trial", "aim", "correct", "land"]
 
 LARGEST_SECANT = 0.1  # beyond this the secant is no estimate of the gradient's change
 
@@ -53,20 +53,25 @@ class Accuracy(NamedTuple):
     parts: int  # pieces of friction in half a step; 0: friction alone
 
 
-def aim(
-    state: RattleState, dynamics: Dynamics, times: Times, accuracy: Accuracy
-) -> tuple[RattleState, RowVectors]:
-    """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
+class Aim(NamedTuple):
+    """The state with its trial point, and what the landing there needs again."""
 
-    Returns also the direction in θ into which λ pushes, F·g₀.
+    state: RattleState
+    direction: RowVectors  # in θ, into which λ pushes: F·g₀
+    decay: RowScalars  # of the velocity, by the first half of the friction
+
+
+def aim(state: RattleState, dynamics: Dynamics, times: Times, accuracy: Accuracy) -> Aim:
+    """Choose the trial point: a new step with a guessed λ, or the same with a corrected one.
 
     The guess lets the height gained along v½ under the extrapolated gradient meet the constraint,
     which is linear in λ. What z and L already differ by is made good as far as a kick of the size
     `newton_step` can: at a tiny h the rounding of L would otherwise ask for enormous ones.
     """
     old, history = state.moment, state.history
-    h = state.next_step(times)
-    decay = _first_friction(state, h, dynamics, accuracy.parts)
+    correcting = state.corrections > 0
+    h = torch.where(correcting, state.step, state.next_step(times))
+    decay = friction_factor(dynamics, old.kinetic, old.climb, 0.5 * h, accuracy.parts, before=True)
     curve = history.parabola()
     vp, vq = curve.along((old.climb, state.older_climb, state.oldest_climb))
     gp, gq = curve.along(history.with_newest)
@@ -79,16 +84,13 @@ def aim(
     plain = -dynamics.gravity / (1 + history.gram00)
     guess = torch.where((1 + lift > 0) & guess.isfinite(), guess, plain)
 
-    correcting = state.corrections > 0
-    h = torch.where(correcting, state.step, h)
     multiplier = torch.where(correcting, state.multiplier, guess)
-    drift = h * _first_friction(state, h, dynamics, accuracy.parts)
     lifted = 0.5 * h.square() * multiplier
-    path = columns(drift, state.velocity) * state.velocity
+    path = columns(h * decay, state.velocity) * state.velocity
     path = path + columns(lifted, path) * history.newest
     path, direction = state.frame.lift_both(path, history.newest)
     aimed = replace(state, step=h, multiplier=multiplier, trial=state.position + path)
-    return aimed, direction
+    return Aim(aimed, direction, decay)
 
 
 class Trial(NamedTuple):
@@ -119,12 +121,11 @@ class HalfStep(NamedTuple):
 
 
 def correct(
-    state: RattleState,
+    aimed: Aim,
     loss: RowScalars,
     gradient: RowVectors,
     dynamics: Dynamics,
     noise: RowScalars,
-    direction: RowVectors,
     accuracy: Accuracy,
     steepening: float,
 ) -> Trial:
@@ -134,8 +135,9 @@ def correct(
     Small means small beside the velocity, and small in what it does to the slope along it: across
     a sharp valley a shift that is nothing beside the step can turn the gradient round.
     """
+    state = aimed.state
     h, history = state.step, state.history
-    half = _half_step(state, dynamics, accuracy.parts)
+    half = _half_step(state, aimed.decay, dynamics)
     with_newest = dot(gradient, history.newest)
     slope = 1 + with_newest
     bend = h * (dot(gradient, half.velocity) - half.along_newest)
@@ -165,24 +167,16 @@ def correct(
         kinetic=half.kinetic,
         half_velocity=half.velocity + columns(kick, gradient) * history.newest,
         half_climb=half.climb - kick,
-        position=state.trial + columns(shift, gradient) * direction,
+        position=state.trial + columns(shift, gradient) * aimed.direction,
         height=half.height - shift,
         loss=loss + shift * with_newest,
         gradient=gradient + columns(secant, gradient) * (gradient - history.newest),
     )
 
 
-def _first_friction(
-    state: RattleState, step: RowScalars, dynamics: Dynamics, parts: int
-) -> RowScalars:
-    old = state.moment
-    return friction_factor(dynamics, old.kinetic, old.climb, 0.5 * step, parts, before=True)
-
-
-def _half_step(state: RattleState, dynamics: Dynamics, parts: int) -> HalfStep:
+def _half_step(state: RattleState, decay: RowScalars, dynamics: Dynamics) -> HalfStep:
     """v½ = v + (h/2)λ g₀ and w½ = w − (h/2)(κ + λ), after the first half of the friction."""
     h, old, history, force = state.step, state.moment, state.history, state.multiplier
-    decay = _first_friction(state, h, dynamics, parts)
     climb = decay * old.climb - 0.5 * h * (dynamics.gravity + force)
     velocity = (
         columns(decay, state.velocity) * state.velocity
