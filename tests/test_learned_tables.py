@@ -69,6 +69,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     [
         (False, 40, {}),
         (True, 40, {}),
+        (False, 40, {"skip": True}),
         (
             False,
             120,

@@ -32,7 +32,7 @@ except ImportError as error:
 
 from dims.baselines.row_scores import nll_rows
 from dims.estimators.base import DimsEstimator
-from dims.estimators.care import held_out_each
+from dims.estimators.care import CLEAR_STRAIGHT_LINE, explains_nothing, held_out_each
 from dims.estimators.given import Checked, Fitted, Trained
 from dims.estimators.noise import NOISES, by_input, is_better
 from dims.estimators.refused import gaps_explained, refuse_words
@@ -66,7 +66,8 @@ class DimsClassifier(ClassifierMixin, DimsEstimator):
             )
         if self.noise is not None:
             raise ValueError(f"noise: classes have none, got {self.noise!r}; leave it out")
-        return Checked(X, labels, 1 if count == 2 else count, "classification")
+        outputs = 1 if count == 2 else count
+        return Checked(X, labels, outputs, "classification", bool(self.skip))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The mean probabilities of the draws.
@@ -163,10 +164,15 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
             raise ValueError(
                 f"noise: expected one of {', '.join(map(repr, NOISES))} or None, got {self.noise!r}"
             )
-        return Checked(X, scaler.transform(columns), columns.shape[1], "regression")
+        targets = scaler.transform(columns)
+        return Checked(X, targets, columns.shape[1], "regression", bool(self.skip))
 
     def _fitted(self, given: Checked, seeds: np.ndarray) -> Fitted:
         first = super()._fitted(given, seeds)
+        if self.skip is None and self.refine and explains_nothing(first.posterior):
+            straight = super()._fitted(given._replace(skip=True), seeds)
+            if not explains_nothing(straight.posterior, CLEAR_STRAIGHT_LINE):
+                first, given = straight, given._replace(skip=True)
         if not self._may_depend_on_rows(given):
             return first
         other = super()._fitted(by_input(given, first.posterior), seeds)

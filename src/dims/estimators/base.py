@@ -47,6 +47,9 @@ class DimsEstimator(BaseEstimator):
         hidden: Widths of the hidden layers; () is a linear model.
         activation: "tanh", "silu" or "gelu"; smooth, because trajectories follow the loss. None is
             "silu" in regression, which fits curves from fewer rows, and "tanh" in classification.
+        skip: Whether to add a linear function of the features to the output of the hidden layers.
+            From few rows it learns what is linear better, and curves worse. None adds one to a
+            regressor that explains nothing without it, by the evidence, if `refine` is True.
         epochs: Most steps of Adam, each on all points.
         validation_fraction: Part of the rows that is held out: half of them choose the number of
             steps, the others weigh network and draws (`draws_.mixture`) and judge the answer. 0, or
@@ -79,6 +82,7 @@ class DimsEstimator(BaseEstimator):
         posterior_: What `dims.fit` returned, in float64.
         draws_: What `Posterior.sample` returned.
         epochs_: Steps of Adam that were taken.
+        skip_: Whether the network has a skip connection.
         judgement_: "evidence_over_constant", the log evidence less that of the mean or of the class
             frequencies; "gain_on_training_rows", that of the log score; "rows", the number of
             held-out rows. If there are some, in nats a row, "gain_over_constant" and
@@ -91,6 +95,7 @@ class DimsEstimator(BaseEstimator):
     posterior_: Posterior
     draws_: Draws
     epochs_: int
+    skip_: bool
     judgement_: dict[str, float]
     n_features_in_: int
     _network_draws: Draws | None = None  # of the network alone, where it was read from a file
@@ -101,6 +106,7 @@ class DimsEstimator(BaseEstimator):
         hidden: Sequence[int] = (16,),
         activation: str | None = None,
         *,
+        skip: bool | None = None,
         epochs: int = 300,
         learning_rate: float = 0.02,
         weight_decay: float = 1e-3,
@@ -123,6 +129,7 @@ class DimsEstimator(BaseEstimator):
     ) -> None:
         self.hidden = hidden
         self.activation = activation
+        self.skip = skip
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
@@ -177,14 +184,17 @@ class DimsEstimator(BaseEstimator):
             made, self.posterior_, told = self._fitted(given, self._seeds())
             for warning in told:
                 warnings.warn_explicit(warning.message, warning.category, __file__, 0)
-        self.epochs_ = made.epochs
+        self._note(made)
         return made
 
     def _trained(self, given: Checked) -> Trained:
         """What `fit` starts from."""
         made = trained(self, given, self._seeds())
-        self.epochs_ = made.epochs
+        self._note(made)
         return made
+
+    def _note(self, made: Trained) -> None:
+        self.epochs_, self.skip_ = made.epochs, made.skip
 
     def _seeds(self) -> np.ndarray:
         """Of the first weights, of the draws and of the split."""

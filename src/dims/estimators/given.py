@@ -21,6 +21,7 @@ class Checked(NamedTuple):
     targets: np.ndarray
     outputs: int
     task: str | Likelihood
+    skip: bool = False  # whether the network gets a skip connection
 
 
 class Trained(NamedTuple):
@@ -33,6 +34,7 @@ class Trained(NamedTuple):
     unseen: tuple[Tensor, Tensor] | None
     draw_seed: int
     epochs: int
+    skip: bool
 
 
 class Fitted(NamedTuple):

@@ -36,8 +36,27 @@ class Standardise(nn.Module):
         return (inputs - self.mean) / self.scale
 
 
+class Skip(nn.Module):
+    """network(x) + W·x, with W = 0 at first.
+
+    In a perceptron a straight line takes products of weights of two layers, which a strong prior
+    makes zero. It leaves some of W: from few rows of many columns, that is all that can be learned.
+    """
+
+    def __init__(self, network: nn.Module, columns: int, outputs: int) -> None:
+        super().__init__()
+        self.network = network
+        self.linear = nn.utils.skip_init(
+            nn.Linear, columns, outputs, bias=False, dtype=torch.float64
+        )
+        nn.init.zeros_(self.linear.weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.network(inputs) + self.linear(inputs)
+
+
 def untrained(
-    estimator: Any, features: np.ndarray, outputs: int, generator: torch.Generator
+    estimator: Any, features: np.ndarray, outputs: int, generator: torch.Generator, skip: bool
 ) -> nn.Module:
     """A perceptron for these features, with first weights from the generator.
 
@@ -46,6 +65,7 @@ def untrained(
         features: Of the rows to learn from.
         outputs: Of the network.
         generator: Of the first weights.
+        skip: Whether to add a linear function; a network without hidden layers is one.
 
     Raises:
         ValueError: The widths or the activation are not known.
@@ -60,9 +80,13 @@ def untrained(
     if not (listed and all(isinstance(width, Integral) and int(width) > 0 for width in hidden)):
         raise ValueError(f"hidden: expected widths of layers such as (16, 16), got {hidden!r}")
     widths = [features.shape[1], *map(int, hidden), outputs]
-    layers = perceptron(widths, ACTIVATIONS[activation], generator=generator)
+    layers: nn.Sequential = perceptron(widths, ACTIVATIONS[activation], generator=generator)
     scaler = StandardScaler().fit(features)
-    network = nn.Sequential(Standardise(scaler.mean_, scaler.scale_), *layers)
+    standardise = Standardise(scaler.mean_, scaler.scale_)
+    if skip and len(hidden):
+        network = nn.Sequential(standardise, Skip(layers, widths[0], outputs))
+    else:
+        network = nn.Sequential(standardise, *layers)
     return _named(network, estimator)
 
 

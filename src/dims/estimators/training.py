@@ -38,7 +38,7 @@ def trained(estimator: Any, given: Checked, seeds: np.ndarray) -> Trained:
         raise ValueError(f"validation_fraction: must lie in [0, 1), got {fraction}")
     first_seed, draw_seed, split_seed = map(int, seeds)
     generator = torch.Generator().manual_seed(first_seed)
-    network = untrained(estimator, given.features, given.outputs, generator)
+    network = untrained(estimator, given.features, given.outputs, generator, given.skip)
     inputs, answers = torch.tensor(given.features), torch.tensor(given.targets)
     likelihood = resolve_likelihood(given.task, given.outputs)
     targets = likelihood.check_targets(network(inputs), answers)
@@ -51,4 +51,5 @@ def trained(estimator: Any, given: Checked, seeds: np.ndarray) -> Trained:
         )
     kept = torch.cat([rows.training, rows.length])
     unseen = (inputs[rows.judging], answers[rows.judging]) if len(rows.judging) else None
-    return Trained(network, inputs[kept], answers[kept], given.task, unseen, draw_seed, epochs)
+    known = (inputs[kept], answers[kept])
+    return Trained(network, *known, given.task, unseen, draw_seed, epochs, given.skip)

@@ -79,20 +79,15 @@ class Search:
         """A grid from its origin outwards until the score has fallen, then parabolas at its top."""
         if not self.is_open:
             return {0.0: self._walked(theta, self.surface.prior_precision, None)}
-        origin = self._strong_place(theta) if self.by_leaving_out else self._tuned_place(theta)
-        minima = {origin: self._at(origin, theta, self.surface.likelihood.noise_std)}
-        for side in (-STEP, STEP):
-            for number in range(1, MOST_STEPS + 1):
-                before, place = origin + side * (number - 1), origin + side * number
-                nearest = minima[before]
-                best = max(value_of(minimum, self.score) for minimum in minima.values())
-                seen = value_of(nearest, self.score) < best - FALL or self.is_spent
-                if seen or not self._within(place, nearest):
-                    break
-                if side < 0 and self._is_refuted(before, nearest):
-                    break
-                minima[place] = self._next(place, nearest, theta)
-        for _ in range(0 if self.by_leaving_out else POLISHES):
+        if self.by_leaving_out:
+            return self._outwards(self._strong_place(theta), theta)
+        origin = self._tuned_place(theta)
+        minima = self._outwards(origin, theta)
+        if self.open_prior and self._best(minima) < self._of_no_weights():
+            # Weights that have learned few points by heart are near maxima that explain nothing.
+            origin = self._strong_place(theta)
+            minima |= self._outwards(origin, theta)
+        for _ in range(POLISHES):
             top = vertex(minima, self.score)
             if top is None or self.is_spent:
                 break
@@ -100,6 +95,36 @@ class Search:
             nearest = minima[max(inner, key=lambda p: abs(p - origin))]
             minima[top] = self._next(top, nearest, theta)
         return minima
+
+    def _outwards(self, origin: float, theta: Vector) -> dict[float, Minimum]:
+        """From a place to weaker and to stronger priors until the score has fallen on each side."""
+        minima = {origin: self._at(origin, theta, self.surface.likelihood.noise_std)}
+        for side in (-STEP, STEP):
+            for number in range(1, MOST_STEPS + 1):
+                before, place = origin + side * (number - 1), origin + side * number
+                nearest = minima[before]
+                fallen = value_of(nearest, self.score) < self._best(minima) - FALL
+                seen = fallen or self.is_spent
+                if seen or not self._within(place, nearest):
+                    break
+                if side < 0 and self._is_refuted(before, nearest):
+                    break
+                minima[place] = self._next(place, nearest, theta)
+        return minima
+
+    def _best(self, minima: dict[float, Minimum]) -> float:
+        return max(value_of(minimum, self.score) for minimum in minima.values())
+
+    def _of_no_weights(self) -> float:
+        """log p(D) where all weights are zero: the evidence of ever stronger priors."""
+        surface = self.surface
+        bare = surface.with_settings(prior_precision=0.0)
+        none = torch.zeros_like(surface.initial).unsqueeze(0)
+        misfit = float(bare.value(none)) / surface.loss_scale
+        targets = surface.effective_points * surface.outputs
+        if self.open_noise:  # σ at its best
+            misfit = 0.5 * targets * (1 + math.log(2 * misfit / targets))
+        return -misfit - surface.effective_points * surface.likelihood.constant(surface.outputs)
 
     def _is_refuted(self, place: float, minimum: Minimum) -> bool:
         """Whether points that are really left out say that this prior is too weak already."""

@@ -155,6 +155,7 @@ def _keep(estimator: DimsEstimator, folder: Path, key: str, told: list[Told]) ->
     estimator.network_only().draws_.save(folder / NETWORK, overwrite=True)
     outputs = estimator.draws_.surface.outputs
     facts = {"key": key, "warnings": told, "epochs": estimator.epochs_, "outputs": outputs}
+    facts["skip"] = estimator.skip_
     write_text_atomically(folder / FACTS, json.dumps(facts | {"judgement": estimator.judgement_}))
 
 
@@ -176,7 +177,8 @@ def _restore(
     """All that `fit` sets but `posterior_`; the weights of the network come from the files."""
     given = estimator._checked(features, target)
     outputs = int(facts.get("outputs", given.outputs))
-    network = untrained(estimator, given.features, outputs, torch.Generator())
+    estimator.skip_ = bool(facts["skip"])
+    network = untrained(estimator, given.features, outputs, torch.Generator(), estimator.skip_)
     estimator.draws_ = load(folder / DRAWS, network)
     estimator._network_draws = load(folder / NETWORK, network)
     estimator.epochs_, estimator.judgement_ = int(facts["epochs"]), dict(facts["judgement"])
