@@ -17,6 +17,7 @@ __all__ = [
     "mean",
     "mean_ranks",
     "paired_difference",
+    "rank_difference",
 ]
 
 LEVEL = 0.01  # nats above the network that count as none
@@ -55,6 +56,9 @@ def counts(results: Mapping[tuple[str, str], Splits], ours: str, theirs: str, ne
         f"(at worst {gaps[worst][0]:+.3f} ± {gaps[worst][1]:.3f}, {', '.join(worst)}), "
         f"lower by more than a standard error on {lower}",
         f"NLL at most the ensemble's on {best} of {len(gaps)}",
+        "rank minus the ensemble's on single splits {:+.2f} ± {:.2f}".format(
+            *rank_difference(whole, (network, theirs, ours))
+        ),
         f"AUROC at least the ensemble's in {level} of {len(cases)}, "
         f"at worst {behind:+.3f} beside the network's",
     ]
@@ -97,6 +101,23 @@ def mean_ranks(sets: Sequence[Splits], names: Sequence[str]) -> str:
     single = ", ".join(f"{rank:.2f}" for _, _, rank in shown)
     means = "; ".join(f"{name} {rank:.2f}" for name, rank, _ in shown)
     return f"{means} (single splits: {single})"
+
+
+def rank_difference(
+    results: Mapping[tuple[str, str], Splits], names: Sequence[str]
+) -> tuple[float, float]:
+    """Mean rank of the last answer minus that of the one before, and its standard error.
+
+    Ways of training share their splits: the error is that of their means over the ways.
+    """
+    found: dict[tuple[str, int], list[float]] = {}
+    for (name, _), splits in results.items():
+        for number, split in enumerate(splits):
+            ranks = _ranks([split["scores"][each]["nll"] for each in names])
+            found.setdefault((name, number), []).append(ranks[-1] - ranks[-2])
+    means = [statistics.fmean(each) for each in found.values()]
+    every = [gap for gaps in found.values() for gap in gaps]
+    return statistics.fmean(every), statistics.stdev(means) / math.sqrt(len(means))
 
 
 def _ranks(values: Sequence[float]) -> list[int]:

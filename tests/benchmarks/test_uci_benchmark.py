@@ -18,7 +18,7 @@ from dims_paper.datasets.uci import load_uci
 from dims_paper.datasets.uci_regression import RegressionSplit
 from far_inputs import DISTANCE, far_inputs
 from uci_classification.counts import counts as classification_counts
-from uci_classification.counts import mean_ranks
+from uci_classification.counts import mean_ranks, rank_difference
 from uci_classification.differences import table as differences
 from uci_classification.dropout import dropout_table
 from uci_classification.networks import paper_network, train_paper_networks
@@ -260,6 +260,17 @@ def test_pages_have_the_tables_of_the_finished_splits() -> None:
     text = uci_page.PAGE.read_text(encoding="utf-8") + uci_page.README.read_text(encoding="utf-8")
     for place, content in {**uci_page.contents(), "README": uci_page.readme()}.items():
         assert f"<!-- begin: {place} -->\n{content}\n<!-- end: {place} -->" in text, place
+
+
+def test_the_error_of_a_difference_of_ranks_counts_splits_and_not_ways_of_training() -> None:
+    def split(*nll: float) -> dict[str, Any]:
+        return {"scores": {name: {"nll": v} for name, v in zip("abc", nll, strict=True)}}
+
+    better, worse = split(3, 2, 1), split(2, 1, 3)  # c is one rank before b, and two behind
+    once = {("glass", "ordinary"): [better, worse]}
+    assert rank_difference(once, "abc") == pytest.approx((0.5, 1.5))
+    twice = once | {("glass", "paper"): [better, worse]}
+    assert rank_difference(twice, "abc") == pytest.approx((0.5, 1.5))
 
 
 def test_ranks_are_those_of_the_means_and_of_single_splits() -> None:

@@ -303,3 +303,22 @@ def test_many_points_are_walked_down_by_the_curvature_of_some() -> None:
     assert torch.equal(walk.curvature.dense(), fit_curvature(surface, walk.theta).dense())
     exact = walk_down(surface, walk.theta, fit_curvature, tolerance=1e-6, most_steps=300)
     assert exact.loss <= walk.loss <= exact.loss + gauss_newton.TOLERANCE_PER_POINT * 4000
+
+
+def test_where_nothing_is_explained_the_weakest_of_the_best_priors_is_taken() -> None:
+    """Targets at right angles to all columns: the evidence rises to that of zero weights."""
+    model, x, noise = problem()
+    left, _, _ = torch.linalg.svd(x, full_matrices=False)
+    targets = noise - left @ (left.T @ noise)
+    with pytest.warns(dims.EvidenceWarning, match="at an end"):
+        posterior = dims.fit(model, (x, targets), "regression", progress=False)
+    path = posterior.evidence
+    assert isinstance(path, EvidencePath)
+    values = {float(c.prior_precision): c.log_marginal_likelihood for c in path.candidates}
+    best = max(values.values())
+    sigma = float(targets.square().mean().sqrt())
+    nothing = torch.distributions.Normal(0.0, sigma).log_prob(targets).sum()
+    assert best == pytest.approx(float(nothing), abs=0.1)
+    chosen = float(posterior.prior_precision)
+    assert chosen == pytest.approx(min(d for d, v in values.items() if v > best - 0.1), rel=0.2)
+    assert chosen < max(values) / 10

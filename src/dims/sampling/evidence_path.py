@@ -30,7 +30,7 @@ import torch
 from dims.curvature.evidence import PRIOR_BOUNDS
 from dims.errors import EvidenceWarning
 from dims.model.shapes import Vector
-from dims.sampling.evidence_choice import STEP, chosen
+from dims.sampling.evidence_choice import STEP, chosen, value_of
 from dims.sampling.evidence_minimum import (
     Candidate,
     EvidencePath,
@@ -43,6 +43,7 @@ from dims.surface.loss import LossSurface
 
 __all__ = ["tune_at_minima"]
 
+AS_GOOD = 0.1  # nats
 AT_AN_END = (
     "evidence: its maximum lies at an end of the grid of prior precisions; the data do not "
     "determine it. Give one, such as prior_precision=1.0"
@@ -122,7 +123,17 @@ def _choice(search: Search, places: dict[float, Minimum], cautious: bool) -> tup
     if search.left_out is not None:
         place = search.left_out.weakest(places, top if refuted else place)
     converged = (refuted or min(places) < top) and top < max(places)
+    if search.open_prior and not search.by_leaving_out:
+        as_good = _as_good(places, search.score)
+        if max(places) in as_good:  # all that they explain is nothing
+            place, converged = min(as_good), False
     return place, converged or not search.is_open
+
+
+def _as_good(places: dict[float, Minimum], score: str) -> list[float]:
+    """Places with next to the best score; steps under the weakest of their priors are longest."""
+    values = {place: value_of(minimum, score) for place, minimum in places.items()}
+    return [place for place, value in values.items() if value >= max(values.values()) - AS_GOOD]
 
 
 def _at_bound(chosen: Candidate, prior: str) -> tuple[str, ...]:
