@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge
+from sklearn.pipeline import make_pipeline
 
 import dims
+from dims.estimators import tables
 from dims.estimators.care import CLEAR_STRAIGHT_LINE, explains_nothing
 
 pytestmark = pytest.mark.filterwarnings("ignore::dims.DimsWarning")
@@ -114,3 +117,27 @@ def test_a_search_among_what_was_learned_by_heart_goes_on_to_the_best_evidence()
         )
     assert not explains_nothing(model.posterior_, least=-1.0)
     assert model.posterior_.noise_std > 0.3
+
+
+def test_a_program_says_so_and_takes_it_from_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"m{number}" for number in range(30)]
+    rows = [",".join(f"{v:.4f}" for v in (*a, b)) for a, b in zip(*wide_table(60), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join([*names, "y"]), *rows]))
+    kinds = dict.fromkeys(names, "number")
+    known = tables.read(tmp_path / "t.csv", kinds, "y", "regression")
+
+    def learned() -> Any:
+        model = make_pipeline(tables.preparation(kinds), dims.DimsRegressor(**LA))
+        return tables.learned(model, known, tmp_path / "kept")
+
+    first, again = learned(), learned()
+    assert "Not trained again" in capsys.readouterr().out
+    assert again[-1].skip_
+    features = first[:-1].transform(known.inputs)
+    np.testing.assert_array_equal(first[-1].predict(features), again[-1].predict(features))
+    said = tables.described(again, known)
+    assert (
+        "\nshape         close to a straight line, because nothing was found without one\n" in said
+    )

@@ -192,7 +192,7 @@ def fitted(noise: float, gain: float, evidence: float = 9.0) -> Any:
     likelihood = SimpleNamespace(noise_std=noise)
     surface = SimpleNamespace(likelihood=likelihood, prior_precision=torch.tensor(2.0))
     estimator.draws_ = [None]
-    estimator.target_scale_ = np.array([1000.0])
+    estimator.target_scale_, estimator.skip_ = np.array([1000.0]), False
     estimator.judgement_ = {
         "evidence_over_constant": evidence,
         "gain_on_training_rows": gain,

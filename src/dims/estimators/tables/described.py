@@ -94,6 +94,8 @@ def _facts(model: Pipeline, known: Table, answer: str) -> dict[str, str]:
         if estimator.noise_ == "input":
             rows = _noise_of_rows(model, known, answer)
             found["noise"] = f"median {_readable(np.median(rows))}, least {_readable(rows.min())}"
+        if estimator.skip is None and estimator.skip_:
+            found["shape"] = "close to a straight line, because nothing was found without one"
     prior = draws.surface.prior_precision
     found["prior"] = f"{float(prior.mean()):.3g}"
     if answer == "network":
