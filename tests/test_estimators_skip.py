@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import BayesianRidge
 from sklearn.pipeline import make_pipeline
 
@@ -92,6 +93,14 @@ def test_about_one_table_of_noise_in_200_has_a_line_with_so_much_evidence(
         gains.append(evidence.max())
     assert np.mean(np.array(gains) > CLEAR_STRAIGHT_LINE) < 0.0065
     assert np.mean(np.array(gains) > 1) > 0.03  # what other answers need is too little here
+
+
+def test_training_alone_finds_the_same_network(straight: dims.DimsRegressor) -> None:
+    model = dims.DimsRegressor(**LA)
+    network, _, _ = model.train(*wide_table(60))
+    assert model.skip_
+    weights = torch.nn.utils.parameters_to_vector(network.parameters())
+    assert torch.equal(weights, straight.posterior_.surface.initial)
 
 
 def test_a_classifier_can_have_one() -> None:

@@ -169,7 +169,7 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
 
     def _fitted(self, given: Checked, seeds: np.ndarray) -> Fitted:
         first = super()._fitted(given, seeds)
-        if self.skip is None and self.refine and explains_nothing(first.posterior):
+        if self._may_skip() and explains_nothing(first.posterior):
             straight = super()._fitted(given._replace(skip=True), seeds)
             if not explains_nothing(straight.posterior, CLEAR_STRAIGHT_LINE):
                 first, given = straight, given._replace(skip=True)
@@ -180,8 +180,12 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
         return other if chosen else first
 
     def _trained(self, given: Checked) -> Trained:
-        may = self._may_depend_on_rows(given)
-        return self._chosen(given) if may else super()._trained(given)
+        open_choice = self._may_depend_on_rows(given) or self._may_skip()
+        return self._chosen(given) if open_choice else super()._trained(given)
+
+    def _may_skip(self) -> bool:
+        """Whether a skip connection is tried where nothing is found; minima tell whether it is."""
+        return self.skip is None and self.refine and len(self.hidden) > 0
 
     def _may_depend_on_rows(self, given: Checked) -> bool:
         """Whether the noise may; scores of a minimum choose it, and few rows cannot tell."""
