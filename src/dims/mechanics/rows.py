@@ -36,9 +36,8 @@ def merge(mask: Tensor, new: State, old: State) -> State:
         a, b = getattr(new, field.name), getattr(old, field.name)
         if a is b:
             fields[field.name] = b
-        elif isinstance(a, Tensor):  # most are scalars of rows
-            chosen = mask if a.ndim == 1 else mask.view(-1, *(1,) * (a.ndim - 1))
-            fields[field.name] = a.where(chosen, b)
+        elif isinstance(a, Tensor):
+            fields[field.name] = a.where(mask.view(-1, *(1,) * (a.ndim - 1)), b)
         else:
             fields[field.name] = merge(mask, a, b)
     return dataclasses.replace(old, **fields)  # type: ignore[type-var]

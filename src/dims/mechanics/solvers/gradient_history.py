@@ -31,10 +31,7 @@ class Parabola(NamedTuple):
     q: tuple[RowScalars, RowScalars, RowScalars]
 
     def along(self, products: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """p and q times any vector, from the three gradients' products with it.
-
-        Products with several vectors, stacked in front of the rows, take as many calls as one.
-        """
+        """p and q times any vector, from the three gradients' products with it."""
         u0, u1, u2 = products
         (p0, p1, p2), (q0, q1, q2) = self
         return p0 * u0 + p1 * u1 + p2 * u2, q0 * u0 + q1 * u1 + q2 * u2
@@ -109,13 +106,9 @@ class GradientHistory:
         last that fits and the first that does not the turn is interpolated.
         """
         curve = self.parabola()
-        with_each = (
-            torch.stack((self.gram00, self.gram01, self.gram02)),
-            torch.stack((self.gram01, self.gram11, self.gram12)),
-            torch.stack((self.gram02, self.gram12, self.gram22)),
-        )
-        with_p, with_q = curve.along(with_each)
-        (gp, p1, p2), (gq, q1, q2) = with_p.unbind(), with_q.unbind()
+        gp, gq = curve.along(self.with_newest)
+        p1, q1 = curve.along((self.gram01, self.gram11, self.gram12))
+        p2, q2 = curve.along((self.gram02, self.gram12, self.gram22))
         pp, pq = curve.along((gp, p1, p2))
         _, qq = curve.along((gq, q1, q2))
         parts = torch.logspace(
