@@ -116,6 +116,16 @@ def test_a_classifier_can_have_one() -> None:
 def test_a_word_for_a_flag_is_refused() -> None:
     with pytest.raises(TypeError, match="skip: expected True or False"):
         dims.DimsRegressor(skip="no").fit(*wide_table(60))
+    with pytest.raises(TypeError, match="skip: expected True or False"):
+        dims.DimsRegressor(skip="no").train(*wide_table(60))
+    with pytest.raises(ValueError, match="hidden: expected widths"):
+        dims.DimsRegressor(hidden=8).train(*wide_table(60))
+
+
+def test_equal_targets_are_no_reason_to_fail() -> None:
+    x, _ = noise_table(30, 0)
+    model = dims.DimsRegressor(**LA, hidden=(3,)).fit(x, np.full(30, 7.0))
+    np.testing.assert_allclose(model.predict(x), 7.0, atol=1e-2)
 
 
 def test_a_search_among_what_was_learned_by_heart_goes_on_to_the_best_evidence() -> None:

@@ -185,7 +185,7 @@ class DimsRegressor(RegressorMixin, DimsEstimator):
 
     def _may_skip(self) -> bool:
         """Whether a skip connection is tried where nothing is found; minima tell whether it is."""
-        return self.skip is None and self.refine and len(self.hidden) > 0
+        return self.skip is None and self.refine
 
     def _may_depend_on_rows(self, given: Checked) -> bool:
         """Whether the noise may; scores of a minimum choose it, and few rows cannot tell."""

@@ -80,7 +80,7 @@ def untrained(
     if not (listed and all(isinstance(width, Integral) and int(width) > 0 for width in hidden)):
         raise ValueError(f"hidden: expected widths of layers such as (16, 16), got {hidden!r}")
     widths = [features.shape[1], *map(int, hidden), outputs]
-    layers: nn.Sequential = perceptron(widths, ACTIVATIONS[activation], generator=generator)
+    layers = perceptron(widths, ACTIVATIONS[activation], generator=generator)
     scaler = StandardScaler().fit(features)
     standardise = Standardise(scaler.mean_, scaler.scale_)
     if skip and len(hidden):

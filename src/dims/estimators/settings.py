@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dims.model.shapes import check_flag, check_prior
+from dims.model.shapes import check_prior
 from dims.sampling.samplers.choose import Motion, choose_sampler
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ def check_settings(estimator: DimsEstimator) -> None:
     """Make what draws will be made by, and the prior, to see whether that can be done."""
     forces = ("friction", "gravity", "max_time", "tolerance")
     motion = Motion(**{name: getattr(estimator, name) for name in forces})
-    if estimator.skip is not None:
-        check_flag("skip", estimator.skip)
     choose_sampler(estimator.method, motion, estimator.settle, estimator.certify)
     if estimator.prior_precision is not None:
         check_prior(estimator.prior_precision, 1, torch.zeros(1, dtype=torch.float64))

@@ -12,7 +12,7 @@ from dims.estimators.given import Checked, Trained
 from dims.estimators.network import untrained
 from dims.model.copies import equal_rows
 from dims.model.likelihoods import resolve_likelihood
-from dims.model.shapes import check_integer, check_positive
+from dims.model.shapes import check_flag, check_integer, check_positive
 from dims.model.training import Training
 
 __all__ = ["trained"]
@@ -31,6 +31,8 @@ def trained(estimator: Any, given: Checked, seeds: np.ndarray) -> Trained:
     """
     check_integer("epochs", estimator.epochs, lowest=0)
     check_integer("draws", estimator.draws)
+    if estimator.skip is not None:
+        check_flag("skip", estimator.skip)
     rate = check_positive("learning_rate", estimator.learning_rate)
     decay = check_positive("weight_decay", estimator.weight_decay, or_zero=True)
     fraction = estimator.validation_fraction

@@ -117,14 +117,18 @@ class Search:
 
     def _of_no_weights(self) -> float:
         """log p(D) where all weights are zero: the evidence of ever stronger priors."""
-        surface = self.surface
-        bare = surface.with_settings(prior_precision=0.0)
-        none = torch.zeros_like(surface.initial).unsqueeze(0)
-        misfit = float(bare.value(none)) / surface.loss_scale
+        surface, sigma = self.surface, self.surface.likelihood.noise_std
+        (misfit,) = self._misfits(torch.zeros_like(surface.initial))
         targets = surface.effective_points * surface.outputs
-        if self.open_noise:  # σ at its best
-            misfit = 0.5 * targets * (1 + math.log(2 * misfit / targets))
+        if self.open_noise and sigma is not None:  # at its best, and no smaller than it may be
+            ratio = max(2 * misfit / targets, (NOISE_BOUNDS[0] / sigma) ** 2)
+            misfit = misfit / ratio + 0.5 * targets * math.log(ratio)
         return -misfit - surface.effective_points * surface.likelihood.constant(surface.outputs)
+
+    def _misfits(self, *thetas: Vector) -> list[float]:
+        """L without the prior, in nats."""
+        bare = self.surface.with_settings(prior_precision=0.0)
+        return (bare.value(torch.stack(thetas)) / self.surface.loss_scale).tolist()
 
     def _is_refuted(self, place: float, minimum: Minimum) -> bool:
         """Whether points that are really left out say that this prior is too weak already."""
@@ -162,10 +166,9 @@ class Search:
 
         ½·δ‖θ*‖² = L(0) − L(θ*),     both without the prior
         """
-        bare = self.surface.with_settings(prior_precision=0.0)
-        none, here = bare.value(torch.stack([torch.zeros_like(theta), theta])).tolist()
+        none, here = self._misfits(torch.zeros_like(theta), theta)
         square = float(theta.double() @ theta.double())
-        worth = 2 * (none - here) / self.surface.loss_scale
+        worth = 2 * (none - here)
         if not (math.isfinite(worth) and worth > len(theta)):
             worth = len(theta)  # the prior under which θ* is typical
         delta = min(max(worth / square if square > 0 else 1.0, PRIOR_BOUNDS[0]), PRIOR_BOUNDS[1])
